@@ -5,9 +5,8 @@ from explain.ui import layout
 
 with layout.chapter(
     __file__,
-    goal="build online softmax, one kernel at a time. Each kernel adds one idea.",
-    words="**Press a rung** to step through its kernel. Read from the bottom: each rung fixes a fault of the one "
-    "below. An arrow is one trip of the row between memory and the chip. ✓ means: right for this input.",
+    goal="build the softmax that attention needs, one kernel at a time.",
+    words="**Press a rung** to step through its kernel. Each fixes a fault of the one below. ✓: right for this input.",
 ):
     at = view.choose()
     view.idea(at)

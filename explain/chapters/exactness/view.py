@@ -125,7 +125,8 @@ def other_orders(experiment: Experiment) -> None:
         rounds = (
             "The main cause is the running maximum m. A different tile size, or keys in reverse order, gives a "
             "different m. Then P̃ = exp(S − m) is a different number, and rounds differently. Where a query has the "
-            "same m in both runs, almost none of its elements change.\n\nThe second cause is the order of additions. "
+            "same m in both runs, almost none of its elements change. With exp2 a few can still change: exp "
+            "and exp2 round differently.\n\nThe second cause is the order of additions. "
         )
     words = (
         f"{rounds}Addition of floating-point numbers is not associative. fp16 shows it with small numbers; in fp32 the "
@@ -147,7 +148,8 @@ def merging_orders() -> None:
         "the merge of two pairs is associative and commutative, so every order is allowed: from the left, from the "
         "right, or as the tree of *Online softmax*."
     )
-    text, picture = layout.sides("The same for one softmax: tiles merged in other orders")
+    with st.expander("The same for one softmax: tiles merged in other orders"):
+        text, picture = st.columns([1, 2], gap="large")
     with picture:
         merged = controls.controls(
             lessons.JOINED, ["inputs", "dtype"], controls.ROW_PRESETS, prefix="row.", folded=["cols", "block_n"]

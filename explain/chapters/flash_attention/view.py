@@ -16,6 +16,7 @@ from explain.compile.cost import LaunchCost
 from explain.compile.service import Answer, compiler
 from explain.exercises import Runs
 from explain.experiment import Experiment
+from explain.figures.formulas import formula
 from explain.figures.numbers import count, ratio
 from explain.gpus import Gpu, known_as
 from explain.kept import kept
@@ -40,7 +41,7 @@ GOALS = {
 }
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip, reads keys and values tile by tile, and drops each "
-    "tile of S after use. Only O and L go to memory. L is one number per query, m + ln ℓ, for the backward pass.",
+    "tile of S after use. Only O and L\u00a0=\u00a0m\u00a0+\u00a0ln\u00a0ℓ go to memory. The backward pass needs L.",
     "Tile sizes": "The tiles of one program must fit on chip: Q, K and V in shared memory, S and the output in "
     "registers.\n\n**How large may a tile be?** Press one, and see how full it makes the bars. **Formula** counts each "
     "array once. **Compiler** is what the compiled kernel really uses.",
@@ -56,10 +57,8 @@ WORDS = {
 """The page's views: what each is for, and what it begins with."""
 
 
-UPDATE = (
-    "With each tile, for each row: **α = exp(old m − new m)**, **ℓ ← α ℓ + Σ P̃**, **Õ ← α Õ + P̃ V**. "
-    "At the end O = Õ ÷ ℓ."
-)
+UPDATE = ("new m = max(m, largest of S)", "α = exp(m − new m)", "ℓ = α ℓ + Σ P̃", "Õ = α Õ + P̃ V")
+"""What a tile does to each row."""
 
 
 def introduce(view: str) -> None:
@@ -73,7 +72,7 @@ def choose(*folded: str) -> None:
     presets = controls.ATTENTION_PRESETS
     controls.controls(lessons.OPENING, ["inputs", "causal"], presets, folded=sizes, followed=True)
     if folded:
-        layout.prose(UPDATE)
+        pictures.drawing(formula(UPDATE))
 
 
 def step_through() -> None:

@@ -10,7 +10,7 @@ from explain.figures.palette import css, css_ink
 from explain.figures.svg import button, line, picture, rect, text
 from explain.kept import kept
 
-LEFT, TOP, BETWEEN = 14.0, 22.0, 6.0
+LEFT, TOP, BETWEEN = 14.0, 22.0, 3.0
 """Where the left pole stands, where the rungs begin, and the room between two of them."""
 
 
@@ -21,12 +21,14 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
     An arrow is one trip of the row: to the right from memory to the chip, to the left back. `narrow` is for a phone:
     what is new and what limits it stand below a rung's name.
     """
-    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (720.0, 290.0, 120.0, 44.0)
+    wide, arrows, strip, high = (340.0, 250.0, 80.0, 70.0) if narrow else (810.0, 250.0, 96.0, 30.0)
     bottom = TOP + (high + BETWEEN) * len(outcomes) - BETWEEN + 4
+    columns = {"new": LEFT + arrows + strip + 68, "limit": LEFT + arrows + strip + 274}
     drawn = [line(x, TOP, x, bottom, opacity=0.8) for x in (LEFT, LEFT + wide)]
     drawn += [
         text(LEFT + arrows, 14, "memory", size=13, faint=True),
         text(LEFT + arrows + strip, 14, "chip", size=13, anchor="end", faint=True),
+        *([] if narrow else [text(x, 14, head, size=13, faint=True) for head, x in columns.items()]),
     ]
     for place, one in enumerate(reversed(outcomes)):
         y, index = TOP + (high + BETWEEN) * place, RUNGS.index(one.rung)
@@ -42,12 +44,16 @@ def ladder(outcomes: Sequence[Outcome], at: int, *, narrow: bool = False) -> str
         if not one.right:
             told = LEFT + 44 + text_width(name, 17, bold=True)
             parts.append(text(told, middle + 5, "wrong", bold=True, fill=css_ink("alarm")))
-        left, first, apart_by = (LEFT + 36, middle + 25, 18) if narrow else (LEFT + arrows + strip + 24, middle - 4, 21)
-        said_of = [f"new: {one.rung.new}", *[f"limit: {one.rung.limit}"] * bool(one.rung.limit)]
-        if len(said_of) == 1 and not narrow:
-            first = middle + 5
-        for i, words in enumerate(said_of):
-            parts.append(text(left, first + apart_by * i, words, size=13 if narrow else 15, faint=i > 0))
+        said_of = {"new": one.rung.new, "limit": one.rung.limit}
+        if narrow:
+            lines = [f"{head}: {words}" for head, words in said_of.items() if words]
+            parts += [
+                text(LEFT + 36, middle + 25 + 18 * i, words, size=13, faint=i > 0) for i, words in enumerate(lines)
+            ]
+        else:
+            parts.append(text(LEFT + arrows + strip + 12, middle + 5, f"{reads + 1} trips", faint=True))
+            parts += [text(columns[head], middle + 5, words, size=15, faint=head == "limit")
+                      for head, words in said_of.items()]  # fmt: skip
         if index == at:
             parts.insert(0, rect(LEFT + 4, y, wide - 8, high, css("slate"), opacity=0.16))
         result = "right on this row" if one.right else "wrong on this row"
@@ -62,5 +68,5 @@ def _arrow(x: float, y: float, long: float, *, back: bool) -> str:
     """One trip of the row: from memory at the left to the chip, or back."""
     hue, title = css("hbm"), "one trip: the row is written" if back else "one trip: the row is read"
     shaft, tip, base = (x + 10, x, x + 10) if back else (x, x + long, x + long - 10)
-    points = f"{base:.1f},{y - 4:.1f} {tip:.1f},{y:.1f} {base:.1f},{y + 4:.1f}"
-    return rect(shaft, y - 1.5, long - 10, 3, hue, title=title) + f'<polygon points="{points}" fill="{hue}"/>'
+    points = f"{base:.1f},{y - 3:.1f} {tip:.1f},{y:.1f} {base:.1f},{y + 3:.1f}"
+    return rect(shaft, y - 1.25, long - 10, 2.5, hue, title=title) + f'<polygon points="{points}" fill="{hue}"/>'

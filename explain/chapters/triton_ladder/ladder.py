@@ -15,6 +15,7 @@ from explain.experiment import Experiment
 from explain.figures.numbers import number, scientific
 from explain.figures.tables import Column, markdown
 from explain.kept import kept
+from explain.plain import made
 from explain.source.functions import function_source, marked
 from explain.trace.model import Tile, Trace, numbers
 from kernels import reference
@@ -33,13 +34,15 @@ SMALLEST = 1e-45
 class Rung:
     """One step of the ladder: a kernel, its one idea, and what it lacks, which the next rung fixes.
 
-    In a few words: what is `new` in it, and its `limit`, or what makes it wrong on some rows.
+    In a few words: what is `new` in it, and its `limit`, or what makes it wrong on some rows. `lines` of its source
+    carry the idea, as a diff from the rung below.
     """
 
     kernel: str
     name: str
     new: str
     idea: str
+    lines: tuple[str, ...]
     lacks: str
     limit: str = ""
 
@@ -54,7 +57,7 @@ class Rung:
         return Experiment.of(self.kernel, shared, row.inputs, row.seed)
 
 
-RUNGS = tuple(Rung(**rung) for rung in data(__file__)["rung"])
+RUNGS = tuple(made(Rung, rung) for rung in data(__file__)["rung"])
 
 
 def source(kernel: str) -> str:

@@ -90,17 +90,21 @@ def _after(at: int) -> tuple[str, str]:
 
 def climb(at: int) -> tuple[Experiment, Sequence[ladder.Outcome]]:
     """The ladder, and beside it the controls of its row. Returns the row and what each rung made of it. A press chooses
-    a rung; `at` is the chosen one.
+    a rung; `at` is the chosen one: the lines that carry its idea stand below the ladder.
     """
     with layout.below_goal():
         row = choose_row(at)
-        _break_rung_3(row)
     rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
     found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
     outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
     wide, narrow = (figures.ladder(outcomes, at, narrow=narrow) for narrow in (False, True))
     with st.container(key="rung"):
         pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "rung")
+    lines, button = st.columns([3, 1])
+    with lines:
+        show_code("\n".join(ladder.RUNGS[at].lines), "diff")
+    with button:
+        _break_rung_3(row)
     if len(outcomes) < len(rungs):
         st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
     return row, outcomes

@@ -23,7 +23,7 @@ from explain.ui import layout, pictures
 from explain.ui.address import returned
 from explain.ui.controls import in_words
 from explain.ui.exercises import ask
-from explain.ui.stepper import stepper, traces_of
+from explain.ui.stepper import stepper
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.inputs import PRESETS
@@ -86,12 +86,10 @@ def _label(place: int, exhibit: Exhibit) -> str:
 
 
 def plaque(exhibit: Exhibit) -> DeltaGenerator:
-    """The bug in a sentence, and the input of the runs in the player; the changed line; m and ℓ on that input. Returns
-    the place below them for how the difference spreads.
+    """The bug in a sentence, and the input of the runs in the player; the changed line. Returns the place below it for
+    how the difference spreads.
     """
-    line_of, strip = st.columns([1.4, 1], gap="small")
     pair = _watched(exhibit)
-    right, broken = traces_of(pair)
     line, html = figures.changed_line(exhibit)
     origin = (
         f"from [{exhibit.source}]({exhibit.link})"
@@ -103,19 +101,11 @@ def plaque(exhibit: Exhibit) -> DeltaGenerator:
     said = pair[0].preset.help.replace("− −inf", "− (−∞)").replace("−inf", "−∞").rstrip(".")
     masked = ", under a causal mask" if pair[0].values.get("causal") else ""
     layout.introduce(
-        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:]}{masked}. [Find another ↓](#game)"
+        f"**{WORDS[exhibit.name].bug}**\n\nInput: {said[0].lower()}{said[1:]}{masked}. [Find another ↓](#game)\n\n"
+        f":small[{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}]"
     )
-    with line_of:
-        st.markdown(html, unsafe_allow_html=True)
-        st.caption(f"{KERNELS[exhibit.base].module.replace('.', '/')}.py, line {line} · {origin}")
-        chain = st.container(key="chain", horizontal=True, vertical_alignment="center", gap="small")
-    if right and broken:
-        with strip:
-            states = running_states(right, broken)
-            pictures.drawing(figures.states(exhibit, *states))
-            if states[0] != states[1]:
-                st.caption(f"Row {states[0][0].row}: the first row in which m or ℓ differs.")
-    return chain
+    st.markdown(html, unsafe_allow_html=True)
+    return st.container(key="chain", horizontal=True, vertical_alignment="center", gap="small")
 
 
 def verdicts(exhibit: Exhibit) -> None:
@@ -176,7 +166,16 @@ def run(exhibit: Exhibit, chain: DeltaGenerator) -> exercises.Shown | None:
         return None
     with chain:
         _spread(exhibit, pair[1], found)
+    _states(exhibit, traces)
     return exercises.Shown(tuple(zip(pair, traces, strict=True)), found)
+
+
+def _states(exhibit: Exhibit, traces: Sequence[Trace]) -> None:
+    """m and ℓ of one row after each tile, folded away."""
+    right, broken = running_states(*traces)
+    row = f": row {right[0].row} is the first in which they differ" if right != broken else ""
+    with st.expander(f"m and ℓ after each tile{row}"):
+        pictures.drawing(figures.states(exhibit, right, broken))
 
 
 def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -> None:
@@ -184,7 +183,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference** on this input.")
         return
-    st.markdown("**The difference spreads:**", width="content")
+    st.markdown("**First differences, in this order:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
     for symbol, one in sorted(first.items(), key=lambda item: item[1].step):
         st.button(
@@ -249,11 +248,12 @@ def game(exhibit: Exhibit) -> None:
     st.header("The game: find an input that breaks it", anchor="game")
     layout.prose(
         "The same two kernels, on your input: score = scale × a random normal number + offset. "
+        "First press **Try random normal numbers**. "
         + (
-            "Try to make the changed kernel fail."
+            "Then try to make the changed kernel fail."
             if exhibit.harmless
-            else "The broken kernel must fail and the correct one pass. The input at the top breaks it. Find a "
-            "second one."
+            else "Then change the input: the broken kernel must fail and the correct one pass. The input at the top "
+            "breaks it. Find a second one."
         )
     )
     if not has_triton():
@@ -289,10 +289,7 @@ def _game(exhibit: Exhibit) -> None:
         with st.container(key="attempts"):
             for at in range(len(attempts), max(0, len(attempts) - SHOWN_ATTEMPTS), -1):
                 _row(exhibit, at, attempts[at - 1])
-    first, last_hint = exhibit.hints
-    needs = {} if exhibit.harmless else {"Second hint": f"It needs this: {WORDS[exhibit.name].needs}."}
-    hints = {"First hint": first, **needs, "The answer": last_hint}
-    for title, hint in hints.items():
+    for title, hint in zip(("A hint", "The answer"), exhibit.hints, strict=True):
         with st.expander(title):
             layout.prose(hint)
 

@@ -133,11 +133,9 @@ def test_what_is_not_finite_is_named():
 
 
 def test_the_change_that_may_be_harmless_does_not_say_it_before_the_reader_asks():
-    test, broken = page("what_breaks", exhibit="sum_from_one"), page("what_breaks")
+    test = page("what_breaks", exhibit="sum_from_one")
     table = next(block.value for block in test.markdown if block.value.startswith("| input |"))
     assert table in [one.value for one in next(e for e in test.expander if e.label == "What three inputs say").markdown]
-    assert "Second hint" not in [e.label for e in test.expander]
-    assert "Second hint" in [e.label for e in broken.expander]
     right, changed = running_states(
         *(run_traced(one, "all", lambda *_: None)[0] for one in compared(EXHIBITS["sum_from_one"]))
     )

@@ -221,8 +221,8 @@ class _State(Mapping[str, Any]):
 
 
 def _has(state: SessionState, name: str) -> bool:
-    """Whether a session has a value, by its name or its control's id. Streamlit makes the value as a script sees it to
-    find out: for a component's, a class.
+    """Whether a session has a value, by its name or its control's id. To find out, Streamlit builds the value that a
+    script would see; for a component that includes a new class.
     """
     id, names = state._get_widget_id(name), state._key_id_mapper.id_key_mapping
     try:

@@ -73,8 +73,9 @@ def entries() -> tuple[list[Entry], dict[str, str]]:
     """The available records, this machine's own first; and, by file name, why a file of this machine is not valid."""
     found: list[Entry] = []
     refused: dict[str, str] = {}
-    for name in _names(own_folder()):
-        path = own_folder() / name
+    folder = own_folder()
+    for name in _names(folder):
+        path = folder / name
         try:
             status = path.stat()
             found.append(Entry(f"here:{name}", _loaded(path, status.st_mtime_ns, status.st_size), HERE))
@@ -85,7 +86,7 @@ def entries() -> tuple[list[Entry], dict[str, str]]:
 
 
 def _names(folder: Path) -> list[str]:
-    """The names of the JSON files in a folder that need not exist."""
+    """The names of a folder's JSON files, sorted; none if there is no folder."""
     try:
         return sorted(name for name in os.listdir(folder) if name.endswith(".json"))
     except OSError:

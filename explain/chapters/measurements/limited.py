@@ -40,7 +40,7 @@ UNKNOWN = (
 
 
 def bar_counts() -> str:
-    """Why 2ˣ saves more time than the bar of the exponentials is long, in sentences."""
+    """Why 2ˣ saves more time than the bar of the exponentials shows, in sentences."""
     each = [masking.per_exponential(kernel) for kernel in masking.BASES]
     why = f"In FlashAttention-2's compiled code, eˣ takes {each[0]} instructions per score, and 2ˣ takes {each[1]}. "
     return (

@@ -188,7 +188,7 @@ def _times(known: Mapping[Experiment, Cost], gpu: Gpu) -> Times | None:
 
 
 def compiled_with(experiment: Experiment, cost: Cost | None) -> None:
-    """The settings under More; the warps and stages of the launch that the page shows, which the kernel's call sets."""
+    """What the settings under More are, and the warps and stages that the kernel's call sets, in one line."""
     words = ", ".join(in_words(name, value) for name, value in experiment.values.items() if name in FOLDED)
     if cost is not None:
         at = _launch(cost)

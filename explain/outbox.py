@@ -18,6 +18,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.scriptrunner import ScriptRunner, ScriptRunnerEvent
+from streamlit.runtime.scriptrunner_utils.script_requests import ScriptRequestType
 from streamlit.runtime.session_manager import ActiveSessionInfo, SessionClientDisconnectedError
 from streamlit.web.server.starlette.starlette_server import _get_websocket_protocol
 from streamlit.web.server.starlette.starlette_websocket import StarletteSessionClient
@@ -45,8 +46,11 @@ def together() -> None:
 
 
 def _enqueue(run: ScriptRunner, message: ForwardMsg) -> None:
-    """Streamlit's function that a script hands a message to; it looks for those who listen to the run each time."""
-    run._maybe_handle_execution_control_request()
+    """Streamlit's function that a script hands a message to. Each time it asks all threads of the run whether it shall
+    end, and looks for those who listen to it; here a run has one thread and one listener.
+    """
+    if run._requests._state != ScriptRequestType.CONTINUE:
+        run._maybe_handle_execution_control_request()
     if (listener := run.__dict__.get(_LISTENER)) is None:
         (listener,) = run.on_event._get_live_receivers()
         run.__dict__[_LISTENER] = listener

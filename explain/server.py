@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import copy
-import functools
 import gc
 import hashlib
 import importlib
 import re
-import threading
 import webbrowser
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import asynccontextmanager, nullcontext, suppress
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +18,13 @@ import streamlit as st
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
-from streamlit import config, cursor, util
-from streamlit.runtime import Runtime, app_session
+from streamlit.runtime import Runtime
 from streamlit.runtime.app_session import AppSession
 from streamlit.runtime.memory_session_storage import MemorySessionStorage
 from streamlit.runtime.pages_manager import PagesManager
-from streamlit.runtime.scriptrunner import ScriptRunner, script_runner
-from streamlit.runtime.scriptrunner_utils.script_run_context_attr import SCRIPT_RUN_CONTEXT_ATTR_NAME
-from streamlit.runtime.state import SafeSessionState, SessionState
+from streamlit.runtime.scriptrunner import script_runner
 
-from explain import contents, door, outbox, scripts
+from explain import contents, door, lean, outbox, scripts
 from explain.player import files
 from explain.room import Room
 from explain.turns import SCRIPTS
@@ -166,25 +160,16 @@ def _prepare() -> None:
 
 
 def _expect_a_hall() -> None:
-    """Makes reruns cheap, and the network's return: all readers come back in the same second. Streamlit has no options
-    for it."""
+    """Makes the server fit for a hall: cheap reruns, in turn; and the network may fail, whereupon all readers come back
+    in the same second. Streamlit has no options for it.
+    """
     kept = MemorySessionStorage(SESSIONS, st.get_option("server.disconnectedSessionTTL"))
     Runtime.instance()._session_mgr._session_storage = kept  # type: ignore[attr-defined]
+    lean.lean()
     outbox.together()
-    config.get_option = _setting
-    util.create_fast_hasher = functools.partial(hashlib.sha1, usedforsecurity=False)
-    app_session._populate_theme_msg = _made_once(app_session._populate_theme_msg)
-    app_session._populate_config_msg = _made_once(app_session._populate_config_msg)
-    SafeSessionState.filtered_state = property(_State)  # type: ignore[assignment, method-assign]
     execute = script_runner.exec_func_with_error_handling  # type: ignore[attr-defined]
     script_runner.exec_func_with_error_handling = _in_turn(execute)  # type: ignore[attr-defined]
-    script_runner.modified_sys_path = nullcontext  # type: ignore[attr-defined, assignment]
-    SessionState.__contains__ = _has  # type: ignore[method-assign]
-    cursor.Cursor.__deepcopy__ = _copied  # type: ignore[attr-defined]
-    ScriptRunner._run_script_thread = _forgotten(ScriptRunner._run_script_thread)  # type: ignore[assignment, method-assign]
     AppSession._clear_queue = _keep_all  # type: ignore[method-assign, assignment]
-    if st.get_option("server.fileWatcherType") == "none":  # it looks at all modules for each reader who is back: 90 ms
-        AppSession.register_file_watchers = _do_nothing  # type: ignore[method-assign, assignment]
 
 
 def _keep_all(session: AppSession, _fragments: list[str] | None = None) -> None:
@@ -195,66 +180,6 @@ def _keep_all(session: AppSession, _fragments: list[str] | None = None) -> None:
     session._browser_queue._delta_index_map = {}
 
 
-def _setting(key: str) -> Any:
-    """The value of one of Streamlit's settings, without the lock that its own function takes. Each message asks for
-    settings, so the threads of a class would wait for each other.
-    """
-    return config.get_config_options()[key].value
-
-
-class _State(Mapping[str, Any]):
-    """A session's values, each read when it is asked for. Streamlit reads all of them for each control that is drawn,
-    to look for the control's own.
-    """
-
-    def __init__(self, state: SafeSessionState) -> None:
-        self._state = state
-
-    def __getitem__(self, name: str) -> Any:
-        return self._state[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._state._state.filtered_state)
-
-    def __len__(self) -> int:
-        return len(self._state._state.filtered_state)
-
-
-def _has(state: SessionState, name: str) -> bool:
-    """Whether a session has a value, by its name or its control's id. To find out, Streamlit builds the value that a
-    script would see; for a component that includes a new class.
-    """
-    id, names = state._get_widget_id(name), state._key_id_mapper.id_key_mapping
-    try:
-        state._getitem(id, names[id] if id == name and id in names else name)
-    except KeyError:
-        return False
-    return True
-
-
-def _made_once(populate: Callable[..., None]) -> Callable[..., None]:
-    """Some of Streamlit's settings, read once. Each answer has them, and its theme took a fifth of a class's reruns."""
-    made: dict[tuple[str, ...], Any] = {}
-
-    def once(message: Any, *section: str) -> None:
-        if section not in made:
-            populate(settings := type(message)(), *section)
-            made[section] = settings
-        if made[section].ByteSize():  # a section without settings stays unset
-            message.MergeFrom(made[section])
-
-    return once
-
-
-def _copied(place: cursor.Cursor, memo: dict[int, Any]) -> cursor.Cursor:
-    """A place on the page, copied at once. Streamlit copies those around each fragment, by looking at each of their
-    attributes.
-    """
-    copied, shown = object.__new__(type(place)), place._transient_elements
-    copied.__dict__ = {**place.__dict__, "_transient_elements": copy.deepcopy(shown, memo) if shown else type(shown)()}
-    return copied
-
-
 def _in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:
     """Streamlit's function that runs a page's script, which now waits for its turn."""
 
@@ -263,26 +188,6 @@ def _in_turn(execute: Callable[..., Any]) -> Callable[..., Any]:
             return execute(*values)
 
     return once
-
-
-def _forgotten(run: Callable[[ScriptRunner], None]) -> Callable[[ScriptRunner], None]:
-    """Streamlit's function that a run's thread executes, which now lets the run go as it ends. A run, its thread and
-    its session's state would keep each other until Python looks for cycles, and a class's runs fill memory until then.
-    """
-
-    def once(runner: ScriptRunner) -> None:
-        try:
-            run(runner)
-        finally:
-            object.__setattr__(runner._session_state, "_yield_callback", _do_nothing)  # its own would set a value
-            with suppress(AttributeError):
-                delattr(threading.current_thread(), SCRIPT_RUN_CONTEXT_ATTR_NAME)
-
-    return once
-
-
-def _do_nothing(*_: Any) -> None:
-    return
 
 
 def _invite(room: Room) -> None:

@@ -28,14 +28,15 @@ class Puzzle(Stop):
     """A kernel to write. `functions` are the `@triton.jit` functions to write: those of the catalog's kernel `kernel`.
 
     The file begins with an empty body, with the body of the function `starts_from`, or with the broken line of the
-    museum's `exhibit`. `only` restricts the cases of attention. At most the bytes of the kernel `bytes_of` may be
-    requested, if there is one.
+    museum's `exhibit`. Of an empty body, the first `given` statements are there. `only` restricts the cases of
+    attention. At most the bytes of the kernel `bytes_of` may be requested, if there is one.
     """
 
     functions: tuple[str, ...]
     only: Only = ""
     starts_from: str = ""
     exhibit: str = ""
+    given: int = 0
     bytes_of: str = ""
 
     @property
@@ -83,11 +84,11 @@ class Puzzle(Stop):
         if self.starts_from:
             return _renamed(source, self.starts_from, name)
         own = function_in(source, name)
-        body = ast.parse(own).body[0].body[0]  # type: ignore[attr-defined]  # a function definition
-        signature = "\n".join(own.splitlines()[: body.lineno - 1]).rstrip()
-        while signature.rpartition("\n")[2].lstrip().startswith("#"):  # comments before the first statement
-            signature = signature.rpartition("\n")[0]
-        return f"{signature}\n    pass  # write it here"
+        body = ast.parse(own).body[0].body[self.given]  # type: ignore[attr-defined]  # a function definition
+        above = "\n".join(own.splitlines()[: body.lineno - 1]).rstrip()
+        while above.rpartition("\n")[2].lstrip().startswith("#"):  # comments before the first statement to write
+            above = above.rpartition("\n")[0]
+        return f"{above}\n    pass  # write it here"
 
     def cases(self, seed: int) -> list[Experiment]:
         """The experiments that an answer must pass: ordinary numbers first, then hard ones, each from small to large;

@@ -20,7 +20,7 @@ from explain.puzzles.command import never_stored, values
 from explain.puzzles.judge import Judgement
 from explain.puzzles.predictions import DIGITS, SIZES, Prediction
 from explain.puzzles.puzzles import Puzzle, ladder, nothing_to_fix
-from explain.trace.model import Buffer, Launch, Trace
+from explain.trace.model import Buffer, Launch, Scalar, Trace
 
 PATH = Path(__file__).with_name("path.css").read_text(encoding="utf-8")
 TRAFFIC = ("bytes read", "bytes written", "FLOPs of whole tiles")
@@ -209,7 +209,10 @@ def _place(launch: Launch, program: Sequence[int]) -> str:
         return "One program computes all of this small example. Filled: what it touches."
     axes = [axis for axis, side in enumerate(launch.grid) if side > 1]
     named = listed([f"`tl.program_id({axis})` = {program[axis]}" for axis in axes])
-    return f"This launch runs your kernel {count(launch.programs)} times. Filled: the program with {named}."
+    arguments = launch.arguments
+    sides = [f"{name} = {one.value}" for name, one in arguments if name[:6] == "BLOCK_" and isinstance(one, Scalar)]
+    with_tile = f", with {listed(sides)}" if sides else ""
+    return f"This launch runs your kernel {count(launch.programs)} times{with_tile}. Filled: the program with {named}."
 
 
 def _touched(trace: Trace, launch: Launch, first: int, steps: int, kind: str) -> list[tuple[Buffer, set[int]]]:

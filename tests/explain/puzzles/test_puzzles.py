@@ -175,8 +175,8 @@ DIVIDES = """
 )
 def test_the_cause_of_a_beginners_mistake_is_what_was_changed(body, old, new, cause, judge_here) -> None:
     puzzle = puzzles()["vector_add" if body == ADDS else "softmax_row"]
-    head, _, _ = puzzle.starter().rpartition("\n    pass")
-    found = judge_here.judge(answer_of(head + body.replace(old, new, 1), "answer.py"))
+    head, signed, _ = puzzle.starter().partition("tl.constexpr):")
+    found = judge_here.judge(answer_of(head + signed + body.replace(old, new, 1), "answer.py"))
     assert found.difference is not None
     assert cause in found.difference.cause
 

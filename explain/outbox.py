@@ -24,7 +24,7 @@ from streamlit.web.server.starlette.starlette_server import _get_websocket_proto
 from streamlit.web.server.starlette.starlette_websocket import StarletteSessionClient
 from websockets.protocol import State
 
-AT_ONCE = 100
+AT_ONCE = 200
 """How many messages are sent before another reader's turn. Streamlit disconnects a browser if 500 wait for it."""
 _LOCK = threading.Lock()
 _WAITING = "_events_that_wait"
@@ -77,7 +77,7 @@ def _handle(session: AppSession) -> None:
     for sender, event in waiting:
         try:
             if (message := event.get("forward_msg")) is not None and sender is session._scriptrunner:
-                session._browser_queue.enqueue(message)
+                session._browser_queue._queue.append(message)  # which leaves at once: no later one takes its place
             else:
                 session._handle_scriptrunner_event_on_event_loop(sender, **event)
         except Exception as error:

@@ -3,16 +3,19 @@
 from explain.chapters.exactness import view
 from explain.ui import layout
 
-beside = layout.chapter(
+with layout.chapter(
     __file__,
     goal="know what “exact” means: no score is left out or approximated. Only the rounding and the order of the "
     "additions differ.",
-)
-with beside:
-    experiment = view.choose()
-view.size_of_errors(experiment, beside)
-view.other_orders(experiment)
+):
+    view.choose()
+    view.where_rounded()
+with layout.below_goal():
+    view.introduce()
+view.size_of_errors()
+view.other_orders()
 view.merging_orders()
 view.growth()
 view.base_2()
-view.closing(experiment)
+view.things_to_try()
+layout.closing("exactness")

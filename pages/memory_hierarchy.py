@@ -11,4 +11,5 @@ with layout.chapter(
     view.capacities(gpu, logarithmic)
 view.load_times(gpu, logarithmic)
 view.scores(gpu)
+view.choose_run()
 view.one_run(gpu)

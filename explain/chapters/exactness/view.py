@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from explain import lessons
 from explain.chapters.exactness import exercises, figures
@@ -29,6 +28,7 @@ from explain.ui.exercises import ask
 from explain.ui.follow import waiting
 from explain.ui.pictures import drawing
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from explain.workers import WorkerError
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
@@ -37,31 +37,58 @@ AT_ONCE = 2
 """So many outputs are computed at once: there are so many trace workers."""
 
 
-def size_of_errors(experiment: Experiment, beside: DeltaGenerator) -> None:
-    """Where each kernel rounds, `beside` the page's goal, and how large both kernels' errors are in each dtype."""
-    bits = 8 * ITEM_BYTES[experiment.values["dtype"]]
-    with beside:
-        kernels = ("attention_standard", "flash_attention")
-        drawing(*(figures.where_rounded(kernels, bits, narrow=narrow) for narrow in (False, True)))
+def choose() -> None:
+    """Controls for the attention that the page compares."""
+    controls.controls(
+        lessons.EXACT,
+        ["inputs", "block_n", "dtype"],
+        controls.ATTENTION_PRESETS,
+        folded=["seq_len", "block_m", "causal"],
+        followed=True,
+    )
+
+
+def _chosen() -> Experiment:
+    return controls.chosen(lessons.EXACT)
+
+
+def _bits(experiment: Experiment) -> int:
+    return 8 * ITEM_BYTES[experiment.values["dtype"]]
+
+
+@following
+def where_rounded() -> None:
+    """Where each kernel rounds."""
+    kernels, bits = ("attention_standard", "flash_attention"), _bits(_chosen())
+    drawing(*(figures.where_rounded(kernels, bits, narrow=narrow) for narrow in (False, True)))
+
+
+@following
+def introduce() -> None:
+    """The same in words."""
+    layout.prose(
+        "Both kernels read the same Q, K and V. Matmuls add up in 32 bits, and exp is computed in 32 bits. "
+        + (
+            "Standard attention stores S and P in HBM, so it rounds them, as PyTorch's eager calls do. FlashAttention "
+            "keeps S on chip. It rounds P̃ for the second matmul, and O at the end."
+            if _bits(_chosen()) < 32
+            else "In float32 everything has 32 bits, so no kernel rounds to 16 bits."
+        )
+    )
+    layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
+
+
+@following
+def size_of_errors() -> None:
+    """How large both kernels' errors are in each dtype."""
     pairs = {
         dtype: [Way(KERNELS[one.kernel].short, one) for one in pair]
-        for dtype, *pair in ways_to_compute.by_dtype(experiment)
+        for dtype, *pair in ways_to_compute.by_dtype(_chosen())
     }
     outputs = _outputs([way for pair in pairs.values() for way in pair])
     if not outputs:
         return
     found = {dtype: [outputs.pop(0) for _ in pair] for dtype, pair in pairs.items()}
-    layout.introduce(
-        "Both kernels read the same Q, K and V. Matmuls add up in 32 bits, and exp is computed in 32 bits. "
-        + (
-            "Standard attention stores S and P in HBM, so it rounds them, as PyTorch's eager calls do. FlashAttention "
-            "keeps S on chip. It rounds P̃ for the second matmul, and O at the end."
-            if bits < 32
-            else "In float32 everything has 32 bits, so no kernel rounds to 16 bits."
-        )
-    )
-    with layout.below_goal():
-        layout.chapter_link("side_by_side", "Side by side steps through both kernels →")
     told = (
         "The error of an element of O is its distance from the float64 result. The dot is the median error, the bar is "
         "the largest error. The kernels ran in Triton's interpreter, on the same rounded inputs. BLOCK_N above "
@@ -105,22 +132,14 @@ def output(key: str, reverse_keys: bool = False) -> Output:
     return engine().output(Experiment.from_json(json.loads(key)), reverse_keys=reverse_keys)
 
 
-def choose() -> Experiment:
-    """The attention that the page compares."""
-    return controls.controls(
-        lessons.EXACT,
-        ["inputs", "block_n", "dtype"],
-        controls.ATTENTION_PRESETS,
-        folded=["seq_len", "block_m", "causal"],
-    )
-
-
-def other_orders(experiment: Experiment) -> None:
+@following
+def other_orders() -> None:
     """The same attention in other orders of addition: which elements of O change, and by how much the error does."""
+    experiment = _chosen()
     first, *others = ways_to_compute.ways(experiment)
     found = {one.name: one.output for one in _outputs([first, *others])}
     same, rounds = {}, ""
-    if ITEM_BYTES[experiment.values["dtype"]] == 2:
+    if _bits(experiment) == 16:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
             "The main cause is the running maximum m. A different tile size, or keys in reverse order, gives a "
@@ -227,8 +246,9 @@ def _difference_in_base_2() -> str:
     )
 
 
-def closing(experiment: Experiment) -> None:
-    """Things to try, questions, sources."""
+@following
+def things_to_try() -> None:
+    """Questions about the two kernels."""
+    experiment = _chosen()
     shown = exercises.Shown(experiment, lambda way: output(way.experiment.key, way.reverse_keys))
     ask("exactness", exercises.QUESTIONS, shown, experiment.key)
-    layout.closing("exactness")

@@ -11,10 +11,11 @@ from explain.experiment import Experiment
 from explain.figures.numbers import capacity, count, moved, number, percent
 from explain.gpus import LIMITS, Gpu
 from explain.trace.model import Trace
-from explain.ui import controls, layout, pictures, stepper, terms
+from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
 from explain.ui.gpu import gpu_choice
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 
 HEADS = 16
 """How many heads the sizes of S and P are also given for."""
@@ -68,33 +69,32 @@ def load_times(gpu: Gpu, logarithmic: bool) -> None:
             st.info(f"No latency of the {gpu.name} is published. Choose another GPU to see what a load costs.")
 
 
-@st.fragment  # its controls redraw this and nothing above
-def one_run(gpu: Gpu) -> None:
-    """One run of standard attention, and what the page says and asks about it."""
-    with terms.said().part("one run"):
-        experiment, traces = standard_attention()
-        tiled_reads(experiment, traces)
-        closing(gpu, experiment, traces)
-
-
-def standard_attention() -> tuple[Experiment, list[Trace]]:
-    """Standard attention in the player, and every trip of its data to HBM."""
+def choose_run() -> None:
+    """Controls for one run of standard attention."""
     with layout.part(
         "Follow the bytes of one run",
         "S = QKᵀ / √d, P = softmax(S), O = PV. Standard attention does one after the other. Each of the three steps "
         "is one launch. Nothing stays in shared memory or registers from one launch to the next. A small S may "
         "stay in L2; a large one goes through HBM. Here are 64 tokens, to step through.",
     ):
-        experiment = controls.controls(
+        controls.controls(
             lessons.STANDARD,
             ["inputs", "seq_len", "block_m", "block_n"],
             controls.ATTENTION_PRESETS,
             folded=["kv_len", "dtype", "causal"],
+            followed=True,
         )
+
+
+@following
+def one_run(gpu: Gpu) -> None:
+    """The run in the player, every trip of its data to HBM, and what the page says and asks about it."""
+    experiment = controls.chosen(lessons.STANDARD)
     traces = stepper.stepper([experiment], key="standard attention", chapter="memory_hierarchy")
     if traces:
         _trips(experiment, traces[0])
-    return experiment, traces
+    tiled_reads(experiment, traces)
+    closing(gpu, experiment, traces)
 
 
 @repeated

@@ -11,9 +11,8 @@ beside = layout.chapter(
 )
 with beside:
     way, wrong = view.choose()
-row = view.choose_row(way, beside)
-experiments, traces = view.run(way, wrong, row)
-view.whole_row(way, experiments[-1], traces, beside)
-view.accesses(way, experiments, traces)
-view.other_updates(experiments[-1])
-view.closing(way, experiments, traces)
+view.choose_row(way, beside)
+view.run(way, wrong)
+with beside:
+    view.whole_row(way, wrong)
+layout.closing("online_softmax")

@@ -10,8 +10,8 @@ with layout.chapter(
 ):
     at = view.choose()
     view.idea(at)
-    row, outcomes = view.climb(at)
-runs = view.one_rung(at, row)
-view.counted(outcomes)
+    view.climb(at)
+view.one_rung(at)
 view.change(at)
-view.closing(row, runs, outcomes)
+view.things_to_try(at)
+layout.closing("triton_ladder")

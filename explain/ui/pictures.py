@@ -19,11 +19,11 @@ def drawing(svg: str, narrow: str = "") -> None:
     st.markdown(both if narrow else svg, unsafe_allow_html=True)
 
 
-def pressable(html: str, name: str) -> int:
+def pressable(html: str, name: str, *, of_page: bool = False) -> int:
     """Shows a picture or table in which each part with `data-press` is a button; returns how often one was pressed.
 
-    A press writes the part's value into the page's address under `name`, where `pressed` finds it. User text in `html`
-    must be escaped.
+    A press writes the part's value into the page's address under `name`, where `pressed` finds it, and runs what the
+    picture is a part of: a fragment, or the whole page if it is `of_page`. User text in `html` must be escaped.
     """
     key, times = f"pressable {name}", f"pressable {name}: times"
 
@@ -31,6 +31,8 @@ def pressable(html: str, name: str) -> int:
         if value := st.session_state[key].pressed:
             st.query_params[name] = value
             st.session_state[times] = st.session_state.get(times, 0) + 1
+            if of_page:
+                st.rerun()
 
     _PRESSABLE(key=key, data={"html": html}, on_pressed_change=put)
     return presses(name)

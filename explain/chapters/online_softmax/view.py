@@ -18,6 +18,7 @@ from explain.kept import kept
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
+from explain.ui.rerun import following
 
 ELEMENT, TILE, ROWS, MERGED, TOPK = (
     "Element by element",
@@ -39,51 +40,66 @@ def choose() -> tuple[str, bool]:
     return way, bool(beside)
 
 
-def choose_row(way: str, beside: DeltaGenerator) -> Experiment:
-    """The input and the sizes of the right kernel: below the goal where its words are few, else `beside` it."""
-    default, names = {
-        ELEMENT: (lessons.ONLINE, ["inputs", "cols"]),
-        TILE: (lessons.ONLINE, ["inputs", "cols", "block_n"]),
-        ROWS: (lessons.ROWS, ["inputs", "rows", "cols", "block_m", "block_n"]),
-        MERGED: (lessons.MERGED, ["inputs", "cols", "block_n", "order"]),
-        TOPK: (lessons.TOPK, ["inputs", "cols", "k", "block_n"]),
-    }[way]
+ROW = {ELEMENT: lessons.ONLINE, TILE: lessons.ONLINE, ROWS: lessons.ROWS, MERGED: lessons.MERGED, TOPK: lessons.TOPK}
+"""The kernel and the row that each way opens on."""
+_CHOICES = {
+    ELEMENT: ["inputs", "cols"],
+    TILE: ["inputs", "cols", "block_n"],
+    ROWS: ["inputs", "rows", "cols", "block_m", "block_n"],
+    MERGED: ["inputs", "cols", "block_n", "order"],
+    TOPK: ["inputs", "cols", "k", "block_n"],
+}
+_WRONG = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
+
+
+def choose_row(way: str, beside: DeltaGenerator) -> None:
+    """Controls for the row: below the goal where its words are few, else `beside` it."""
     with layout.below_goal() if way == ELEMENT else beside:
-        return controls.controls(default, names, controls.ROW_PRESETS)
+        controls.controls(ROW[way], _CHOICES[way], controls.ROW_PRESETS, followed=True)
 
 
-def run(way: str, beside: bool, row: Experiment) -> tuple[list[Experiment], list[Trace]]:
-    """One or two kernels in the player; experiments, the right one last; traces."""
-    wrong = {TILE: lessons.wrong_twin, MERGED: lessons.added_twin}
-    right = lessons.element_by_element(row) if way == ELEMENT else row
-    experiments = [wrong[way](row), right] if beside else [right]
+def _experiments(way: str, wrong: bool) -> list[Experiment]:
+    """The wrong kernel, if it runs too, and the right one."""
+    row = controls.chosen(ROW[way])
+    return [*([_WRONG[way](row)] if wrong else []), lessons.element_by_element(row) if way == ELEMENT else row]
+
+
+@following
+def run(way: str, wrong: bool) -> None:
+    """One or two kernels in the player, what they cost, and what the page says and asks about them."""
+    experiments = _experiments(way, wrong)
     traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
         stepper.row_sums(experiments, traces)
-    return experiments, traces
+    accesses(way, experiments, traces)
+    other_updates(experiments[-1])
+    things_to_try(way, experiments, traces)
 
 
-def whole_row(way: str, row: Experiment, traces: Sequence[Trace], beside: DeltaGenerator) -> None:
-    """All tiles of the right run's row in one picture `beside` the goal: m and ℓ after each, or their merges."""
-    if not traces:
-        return
+@following
+def whole_row(way: str, wrong: bool) -> None:
+    """All tiles of the right run's row in one picture: m and ℓ after each, or their merges."""
+    for row, trace in stepper.shown(_experiments(way, wrong))[-1:]:
+        _whole_row(way, row, trace)
+
+
+def _whole_row(way: str, row: Experiment, trace: Trace) -> None:
     if way == MERGED:
-        if tree := figures.merge_tree(*history.merges(row, traces[-1])):
-            with beside:
-                pictures.drawing(tree)
-                st.caption("The pair (m, ℓ) of each tile, and of each merge, from the trace.")
+        if tree := figures.merge_tree(*history.merges(row, trace)):
+            pictures.drawing(tree)
+            st.caption("The pair (m, ℓ) of each tile, and of each merge, from the trace.")
         return
-    tiles = history.tiles(row, traces[-1])
+    tiles = history.tiles(row, trace)
     kept = row.values["k"] if way == TOPK else 0
     drawn, narrow = (figures.growth(tiles, kept, narrow=one) for one in (False, True))
     if not drawn:
         return
     first = f" The first {figures.MOST} of {len(tiles)} tiles are drawn." if len(tiles) > figures.MOST else ""
     largest = f" Framed x: the {kept} largest of the row." if kept else ""
-    words = f"Where m rises, α shrinks the old sum (grey). Each load adds the top part{_update(tiles)}.{largest}{first}"
-    with beside:
-        pictures.drawing(drawn, narrow)
-        st.caption(words)
+    pictures.drawing(drawn, narrow)
+    st.caption(
+        f"Where m rises, α shrinks the old sum (grey). Each load adds the top part{_update(tiles)}.{largest}{first}"
+    )
 
 
 def _update(tiles: Sequence[history.Tile]) -> str:
@@ -177,9 +193,8 @@ def _updates(row: Experiment) -> str:
     return running_sum_demo.table(x)
 
 
-def closing(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
-    """Things to try, questions, sources."""
+def things_to_try(way: str, experiments: Sequence[Experiment], traces: Sequence[Trace]) -> None:
+    """Questions about the runs."""
     if traces:
         runs = tuple(zip(experiments, traces, strict=True))
         ask("online_softmax", exercises.QUESTIONS, runs, f"{way} {[one.key for one in experiments]}")
-    layout.closing("online_softmax")

@@ -9,12 +9,13 @@ import streamlit as st
 
 from explain import contents, lessons
 from explain.chapters.triton_ladder import exercises, figures, ladder
-from explain.exercises import Runs
 from explain.experiment import Experiment
+from explain.kept import kept
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.code import show_code
 from explain.ui.exercises import ask
 from explain.ui.repeat import repeated
+from explain.ui.rerun import following
 from kernels.catalog import KERNELS
 from kernels.parameters import WHOLE_ROW_TILE
 
@@ -30,11 +31,28 @@ def choose() -> int:
     return names.index(pictures.pressed("rung", names, names[0]))
 
 
-def choose_row(at: int) -> Experiment:
-    """The row that all rungs get; and the size of its tiles, if the rung `at` has tiles."""
+def _choose_row(at: int) -> None:
+    """Controls for the row that all rungs get; and for the size of its tiles, if the rung `at` has tiles."""
     whole = WHOLE_ROW_TILE in KERNELS[ladder.RUNGS[at].kernel].parameters
     names = ["inputs", "cols", *["block_n"] * (not whole)]
-    return controls.controls(lessons.ONLINE, names, controls.ROW_PRESETS)
+    controls.controls(lessons.ONLINE, names, controls.ROW_PRESETS, followed=True)
+
+
+def _row() -> Experiment:
+    return controls.chosen(lessons.ONLINE)
+
+
+def _outcomes() -> list[ladder.Outcome]:
+    """What each rung made of the row, where that was recorded or can run."""
+    own = _on_each(_row())
+    found = zip(ladder.RUNGS, own, stepper.traces_of(own), strict=True)
+    return [ladder.outcome(rung, one, trace) for rung, one, trace in found if trace is not None]
+
+
+@kept
+def _on_each(row: Experiment) -> list[Experiment]:
+    """The row on each rung."""
+    return [rung.experiment(row) for rung in ladder.RUNGS]
 
 
 def _break_rung_3(row: Experiment) -> None:
@@ -46,6 +64,7 @@ def _break_rung_3(row: Experiment) -> None:
         controls.choose({"": lessons.ONLINE if there else large}, lambda _: lessons.ONLINE)
         if not there:
             st.query_params["rung"] = next(one.name for one in ladder.RUNGS if one.kernel == "softmax_naive")
+        st.rerun()  # the controls too, which are not where the button is
 
     st.button("Back to six numbers" if there else "Up to 89: rung 3 breaks", on_click=choose)
 
@@ -58,10 +77,11 @@ def idea(at: int) -> None:
     layout.introduce(f"**{at + 1}. {entry.title}.** {rung.idea}{wrong}")
 
 
-def one_rung(at: int, row: Experiment) -> Runs:
-    """One rung in the player, what it lacks, its bytes. Returns the run."""
+@following
+def one_rung(at: int) -> None:
+    """One rung in the player, what it lacks, its bytes, and those of all rungs."""
     rung = ladder.RUNGS[at]
-    experiment = rung.experiment(row)
+    experiment = rung.experiment(_row())
     traces = stepper.stepper(
         [experiment], key="ladder", reveal=pictures.presses("rung"), chapter="triton_ladder", onward=_after(at)
     )
@@ -70,47 +90,54 @@ def one_rung(at: int, row: Experiment) -> Runs:
     with words:
         layout.prose(rung.lacks)
         if not last:
-            following = ladder.RUNGS[at + 1].name
-            st.button(f"Next rung: {following} →", on_click=st.query_params.update, args=({"rung": following},))
+            after = ladder.RUNGS[at + 1].name
+            st.button(f"Next rung: {after} →", on_click=_climb_to, args=(after,))
     with beside:
         if traces:
             stepper.traffic_table(experiment, traces[0])
-    return tuple(zip([experiment], traces, strict=False))
+    _counted(_outcomes())
+
+
+def _climb_to(rung: str) -> None:
+    st.query_params["rung"] = rung
+    st.rerun()  # the whole page, of which the button is a part
 
 
 def _after(at: int) -> tuple[str, str]:
     """The next kernel and its address; after the last one the next chapter's."""
     if at + 1 < len(ladder.RUNGS):
-        following = ladder.RUNGS[at + 1]
-        return following.name, f"triton_ladder?{urlencode({'rung': following.name})}"
+        after = ladder.RUNGS[at + 1]
+        return after.name, f"triton_ladder?{urlencode({'rung': after.name})}"
     pages = contents.chapters()
     page = pages[[one.stem for one in pages].index("triton_ladder") + 1]
     return page.title, page.stem
 
 
-def climb(at: int) -> tuple[Experiment, Sequence[ladder.Outcome]]:
-    """The ladder, and beside it the controls of its row. Returns the row and what each rung made of it. A press chooses
-    a rung; `at` is the chosen one: the lines that carry its idea stand below the ladder.
-    """
+def climb(at: int) -> None:
+    """The ladder, and beside it the controls of its row. A press chooses a rung; `at` is the chosen one."""
     with layout.below_goal():
-        row = choose_row(at)
-    rungs = [(one, one.experiment(row)) for one in ladder.RUNGS]
-    found = zip(rungs, stepper.traces_of([own for _, own in rungs]), strict=True)
-    outcomes = [ladder.outcome(one, own, trace) for (one, own), trace in found if trace is not None]
+        _choose_row(at)
+    _ladder(at)
+
+
+@following
+def _ladder(at: int) -> None:
+    """What each rung makes of the row; below it the lines that carry the idea of the rung `at`."""
+    outcomes = _outcomes()
     wide, narrow = (figures.ladder(outcomes, at, narrow=narrow) for narrow in (False, True))
     with st.container(key="rung"):
-        pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "rung")
+        pictures.pressable(f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>', "rung", of_page=True)
     lines, button = st.columns([3, 1])
     with lines:
         show_code("\n".join(ladder.RUNGS[at].lines), "diff")
     with button:
-        _break_rung_3(row)
-    if len(outcomes) < len(rungs):
+        _break_rung_3(_row())
+    if len(outcomes) < len(ladder.RUNGS):
         st.caption("Some rungs were not recorded on this input, and this machine has no Triton to run them.")
-    return row, outcomes
 
 
-def counted(outcomes: Sequence[ladder.Outcome]) -> None:
+@repeated
+def _counted(outcomes: Sequence[ladder.Outcome]) -> None:
     """Every rung's bytes and error, folded away."""
     folded = f"<details><summary>Bytes and errors</summary>\n\n{ladder.table(outcomes)}\n\n{COUNTED}\n\n</details>"
     st.markdown(folded, unsafe_allow_html=True)
@@ -125,8 +152,10 @@ def change(at: int) -> None:
         show_code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), "diff")
 
 
-def closing(row: Experiment, runs: Runs, outcomes: Sequence[ladder.Outcome]) -> None:
-    """Things to try, questions, sources."""
-    shown = exercises.Shown(row, runs, outcomes)
+@following
+def things_to_try(at: int) -> None:
+    """Questions about the row and the rung `at`."""
+    row = _row()
+    runs = tuple(stepper.shown([ladder.RUNGS[at].experiment(row)]))
+    shown = exercises.Shown(row, runs, _outcomes())
     ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in runs]}")
-    layout.closing("triton_ladder")

@@ -3,7 +3,9 @@
 from explain.chapters.side_by_side import view
 from explain.ui import layout
 
-with layout.chapter(__file__, goal="run two kernels in step and find where they first differ. ≠ marks what differs."):
+with layout.chapter(
+    __file__, goal="step two kernels together and find their first difference. ≠\u00a0marks what differs."
+):
     chosen = view.choose()
 with layout.below_goal():
     view.introduce(chosen)

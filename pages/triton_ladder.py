@@ -6,7 +6,8 @@ from explain.ui import layout
 with layout.chapter(
     __file__,
     goal="build the softmax that attention needs, one kernel at a time.",
-    words="**Press a rung** to step through its kernel. Each fixes a fault of the one below. ✓: right for this input.",
+    words="**Press a rung** to step through its kernel. Each removes a limit of the one below. ✓: right for this "
+    "input.",
 ):
     at = view.choose()
     view.idea(at)

@@ -135,7 +135,8 @@ def button(
 
     key: what a press chooses.  name: what a screen reader says; `title`, the hover text, is the name unless given.
     """
-    place = f'x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"'
+    edge = 1.25  # half of the thickest frame: none of it leaves the picture
+    place = f'x="{x + edge:.1f}" y="{y + edge:.1f}" width="{width - 2 * edge:.1f}" height="{height - 2 * edge:.1f}"'
     frame = f'<rect class="frame" {place} rx="6" fill="transparent"/>'
     return (
         f'<g data-press="{html.escape(key)}" role="button" tabindex="0" aria-pressed="{str(chosen).lower()}" '

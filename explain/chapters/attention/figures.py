@@ -177,8 +177,8 @@ def shapes(n: int, d: int, *, narrow: bool = False) -> str:
     """softmax(Q Kᵀ / √d) V as rectangles, all to one scale: N × d for Q, K, V and O, N × N for S and P. `narrow`, for
     a phone: in two lines.
     """
-    side, start = (96.0, 2.0) if narrow else (150.0, 20.0)
-    long, short = (max(side * size / max(n, d), 1.0) for size in (n, d))
+    side, start, size = (96.0, 2.0, 13.0) if narrow else (150.0, 20.0, 17.0)
+    long, short = (max(side * rows / max(n, d), 1.0) for rows in (n, d))
     high = side + 76
     x, parts, middle, right = start, [], 30 + side / 2, 0.0
     drawn = (
@@ -189,19 +189,19 @@ def shapes(n: int, d: int, *, narrow: bool = False) -> str:
     )  # fmt: skip
     for one in drawn:
         if isinstance(one, str):
-            room = text_width(one) + 16
-            parts.append(text(x + room / 2, middle + 5, one, anchor="middle"))
+            room = text_width(one, size) + 16
+            parts.append(text(x + room / 2, middle + 5, one, anchor="middle", size=size))
             x, right = x + room, max(right, x + room)
             if narrow and one.startswith("softmax"):
                 x, middle = start, middle + high
             continue
         name, across, down, shape = one
         hue = SYMBOLS[name[0]]
-        room = max(across, text_width(shape, 12))
+        room = max(across, text_width(shape, size))
         left = x + (room - across) / 2
         parts.append(rect(left, middle - down / 2, across, down, css(hue), opacity=0.45, stroke=css(hue), title=shape))
-        parts.append(text(x + room / 2, middle - side / 2 - 12, name, anchor="middle", bold=True))
-        parts.append(text(x + room / 2, middle + side / 2 + 26, shape, anchor="middle", size=12, faint=True))
+        parts.append(text(x + room / 2, middle - side / 2 - 12, name, anchor="middle", size=size, bold=True))
+        parts.append(text(x + room / 2, middle + side / 2 + 26, shape, anchor="middle", size=size, faint=True))
         x, right = x + room, max(right, x + room)
     return picture(right + start, middle + side / 2 + 34, f"The shapes of attention at N = {n}, d = {d}", parts, WIDE)
 

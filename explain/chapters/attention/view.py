@@ -79,7 +79,7 @@ def scores(shown: Head, token: int) -> None:
         f"A **score** is a dot product: multiply {d} pairs of numbers and add them. For the query of "
         f"**{shown.tokens[token]}** and the key of **{shown.tokens[best]}** it is {number(dot)}. Divide by √d = "
         f"{number(np.sqrt(d))}: the score is {fixed(float(shown.scores[token, best]), 2)}. Without this "
-        "division, scores spread like √d, and softmax would give almost all weight to one token. Every query meets "
+        "division, scores grow with √d: the larger d, the more of the weight one token gets. Every query meets "
         f"every key, so there are N × N = {n} × {n} = {n * n} scores: the matrix "
         "S = QKᵀ / √d. In PyTorch:\n\n`S = Q @ K.T / d**0.5`",
     ):

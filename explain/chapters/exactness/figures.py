@@ -263,14 +263,14 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
                 svg.rect(query * CELL, y + down + 3, CELL + 0.3, 9, palette.css("max"))
                 for query in np.flatnonzero(unmoved[:queries])
             ]
-            few = f"same m → {count(int(differs[unmoved].sum()))} elements differ"
-            words = few if unmoved.any() else "no query has the same m"
+            few = f"the blue queries: {count(int(differs[unmoved].sum()))} elements differ"
+            words = few if unmoved.any() else "no blue query"
             fill = palette.css_ink("max")
             parts.append(svg.text(width, y + down + 26, words, anchor="end", fill=fill))
         maps.append(svg.picture(width, y + down + 32, f"{name}: {total}", parts))
     meant = {"acc": "this element differs"}
     if same:
-        meant["max"] = "this query has the same m in both runs"
+        meant["max"] = "this query used the same m at every key in both runs"
     legend = "".join(
         '<span style="display:inline-block"><s style="display:inline-block;width:.8rem;height:.8rem;'
         f'margin-right:.4rem;background:{palette.css(hue)}"></s>{words}</span>'

@@ -24,8 +24,8 @@ Run = tuple[Experiment, Trace]
 TWO_SOURCES = (
     "Add two vectors, tile by tile. A **tile** is a short piece of the vectors. The number of tiles is n / block_n, "
     "rounded up: 27 elements in tiles of 8 are 4 tiles.\n\nPyTorch's loop takes one tile after another. In Triton you "
-    "write only the body of the loop: the **kernel**. A **program** is one run of it, for one tile. The GPU runs many "
-    "programs at once. **Press a program**: *Tile*, *Pointer* and *Mask* below follow it."
+    "write only the body of the loop: the **kernel**. A **program** is one run of the kernel: it handles one tile. "
+    "The GPU runs many programs at once. **Press a program**: *Tile*, *Pointer* and *Mask* below follow it."
 )
 
 
@@ -79,10 +79,10 @@ def _tile_pointer_mask(shown: Run) -> None:
     item = ITEM_BYTES[p["dtype"]]
     with layout.part(
         "Pointer",
-        f"A kernel gets no tensors. It gets **pointers**: the address of a tensor's first element in the GPU's memory, "
-        f"**HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has {item} bytes, so lane 0 "
-        f"reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies the tile from HBM onto the "
-        "chip. `tl.store` copies a tile back.",
+        f"You pass the tensors a, b and c. The kernel gets a **pointer** for each: the address of its first element in "
+        f"the GPU's memory, **HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has {item} "
+        f"bytes, so lane 0 reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies "
+        "the tile from HBM onto the chip. `tl.store` copies a tile back.",
     ):
         pictures.drawing(figures.pointers(chosen, item), figures.pointers(chosen, item, narrow=True))
     off = block - chosen.working

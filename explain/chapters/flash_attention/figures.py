@@ -295,7 +295,7 @@ def faster(seconds: Mapping[str, Mapping[int, float]], setting: Mapping[str, Any
         longest = int(max(before))
         programs = setting["heads"] * -(-longest // setting["block_m"])
         least, most = (ratio(pick(before.values())) for pick in (min, max))
-        said += f"\n\n{'There' if mixed else 'Below,'} the speedup is {least} to {most}."
+        said += f"\n\nBelow N = {counted(int(found.first))}, the speedup is {least} to {most}."
         if programs < gpu.sms:
             said += (
                 f" A program takes {setting['block_m']} queries of a head. So at N = {counted(longest)} FlashAttention "

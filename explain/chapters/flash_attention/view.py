@@ -41,7 +41,8 @@ GOALS = {
 }
 WORDS = {
     "Step through": "A program keeps a tile of queries on chip, reads keys and values tile by tile, and drops each "
-    "tile of S after use. Only O and L\u00a0=\u00a0m\u00a0+\u00a0ln\u00a0ℓ go to memory. The backward pass needs L.",
+    "tile of S after use. Only the output O goes to memory, and for the backward pass one "
+    "number per row: L\u00a0=\u00a0m\u00a0+\u00a0ln\u00a0ℓ.",
     "Tile sizes": "The tiles of one program must fit on chip: Q, K and V in shared memory, S and the output in "
     "registers.\n\n**How large may a tile be?** Press one, and see how full it makes the bars. **Formula** counts each "
     "array once. **Compiler** is what the compiled kernel really uses.",
@@ -57,8 +58,14 @@ WORDS = {
 """The page's views: what each is for, and what it begins with."""
 
 
-UPDATE = ("new m = max(m, largest of S)", "α = exp(m − new m)", "ℓ = α ℓ + Σ P̃", "Õ = α Õ + P̃ V")
-"""What a tile does to each row."""
+UPDATE = (
+    "new m = max(m, largest of S)",
+    "α = exp(m − new m)",
+    "ℓ = α ℓ + Σ P̃",
+    "Õ = α Õ + P̃ V",
+    "O = Õ / ℓ   after the last tile",
+)
+"""What a tile does to each row, and what becomes of the row at the end."""
 
 
 def introduce(view: str) -> None:
@@ -105,7 +112,7 @@ def _bytes(experiment: Experiment, traces: Sequence[Trace]) -> None:
             "Standard attention writes S, reads it, writes P and reads it: four trips of N² elements. FlashAttention "
             "never moves S and P. It reads Q once; standard attention reads Q once per tile of keys. The running "
             "maximum m, the running sum ℓ and the unfinished output Õ stay on chip.\n\n"
-            "In a short text most of the bytes are Q, K and V. In a long text most are S and P.\n\n"
+            "In a short text, standard attention moves mostly Q, K and V. In a long text it moves mostly S and P.\n\n"
             "Every load is counted, as if there were no cache."
         )
         layout.chapter_link("three_numbers", "Three numbers shows what caches save →")

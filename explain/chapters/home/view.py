@@ -180,8 +180,8 @@ def what_you_see(made: Opening | None) -> None:
     with what:
         layout.header("Where the numbers come from")
         layout.prose(
-            "The kernels here are Triton source. A GPU runs it compiled. For the player, Triton's interpreter ran it "
-            f"line by line on a CPU and recorded each variable, load and store{when}. "
+            "The kernels here are written in Triton. A GPU runs them compiled. For the player, Triton's interpreter "
+            f"ran them line by line on a CPU and recorded each variable, load and store{when}. "
             "Two other sources check the recording: a formula for every byte and FLOP, and the compiled kernel on a "
             "GPU. If two of them differ, the page says so."
         )

@@ -76,5 +76,5 @@ def table(row: np.ndarray, shift: float = 100.0) -> str:
             cells.append(f"{mark}[**{fixed(total, 4)}**]")
         written = update.written.replace(" ", "\u00a0")  # a formula does not break
         rows.append((f"**{written}**<br>{update.fault or 'right'}", *cells))
-    columns = ("update, and what it does", Column("sum of weights"), Column(f"sum of weights, row + {number(shift)}"))
+    columns = ("update, and what it does", Column("sum of weights"), Column(f"for row\u00a0+\u00a0{number(shift)}"))
     return markdown(columns, rows)

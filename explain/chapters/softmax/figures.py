@@ -31,6 +31,8 @@ LARGEST: Mapping[str, float] = {
 """The largest finite number of each format."""
 SHIFTS = (-2000, -200, -100, -50, 0, 5, 8, 10, 20, 50, 80, 90, 100, 200, 2000)
 """What the page can add to all six logits."""
+SEEN = 0.05
+"""A logit that is moved by this changes its exponential by 5%."""
 FEW = (-200, 0, 10, 100, 2000)
 """Those that the page shows first: each but 0 breaks the naive softmax in some format."""
 
@@ -110,6 +112,17 @@ def both(x: Sequence[float], dtype: str) -> tuple[Row, Row]:
     """The softmax of these logits as written, and the safe one."""
     logits = np.array(x)
     return as_written(logits, dtype), safe(logits, dtype)
+
+
+def rounded(x: Sequence[float], dtype: str) -> str:
+    """Says that the format rounds one of these logits before softmax begins, by enough to see it in the weights; empty
+    where it rounds none so far.
+    """
+    for logit, held in zip(x, representable(np.array(x), dtype).tolist(), strict=True):
+        if SEEN <= abs(logit - held) < np.inf:
+            before, after = number(logit, 6), number(held, 6)
+            return f"{dtype} has no {before}: softmax gets {after} instead. So the safe weights change too."
+    return ""
 
 
 def _softmax(x: np.ndarray, m: np.float32 | None, dtype: str) -> Row:

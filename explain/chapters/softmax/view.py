@@ -106,6 +106,8 @@ def six_logits(charts: tuple[DeltaGenerator, DeltaGenerator]) -> None:
     rows = figures.both(x, dtype)
     for place, name, note, row in zip(charts, ("Naive", "Safe"), figures.tallest(*rows, dtype), rows, strict=True):
         place.html(figures.bars(row, name, note))
+    if lost := figures.rounded(x, dtype):
+        layout.prose(lost)
     with st.expander("Cross entropy of these logits"):
         layout.prose(
             "The loss of a classifier is −ln of the right class's weight. Computed this way, it is ∞ as soon as "

@@ -107,7 +107,8 @@ QUESTIONS = (
     ),
     Question[Shown](
         "elements",
-        "At the first difference one variable has other values than in the right run. How many of its elements differ?",
+        "At the first difference one variable has other values than in the correct run. How many of its elements "
+        "differ?",
         "number",
         lambda shown: shown.found[0].elements,
         _why_elements,

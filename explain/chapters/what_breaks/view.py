@@ -183,7 +183,7 @@ def _spread(exhibit: Exhibit, broken: Experiment, found: Sequence[Divergence]) -
     if not found:
         layout.prose("**No difference** on this input.")
         return
-    st.markdown("**First differences, in this order:**", width="content")
+    st.markdown("**What goes wrong, in order:**", width="content")
     first = {symbol: one for one in reversed(found) if (symbol := _symbol(one.variable))}  # m_new and m_i are both m
     for symbol, one in sorted(first.items(), key=lambda item: item[1].step):
         st.button(
@@ -253,7 +253,7 @@ def game(exhibit: Exhibit) -> None:
             "Then try to make the changed kernel fail."
             if exhibit.harmless
             else "Then change the input: the broken kernel must fail and the correct one pass. The input at the top "
-            "breaks it. Find a second one."
+            "breaks it. Find that one, or another."
         )
     )
     if not has_triton():

@@ -212,7 +212,7 @@ def _place(launch: Launch, program: Sequence[int]) -> str:
     arguments = launch.arguments
     sides = [f"{name} = {one.value}" for name, one in arguments if name[:6] == "BLOCK_" and isinstance(one, Scalar)]
     with_tile = f", with {listed(sides)}" if sides else ""
-    return f"This launch runs your kernel {count(launch.programs)} times{with_tile}. Filled: the program with {named}."
+    return f"{count(launch.programs)} programs run your kernel{with_tile}. Filled: what the one with {named} touches."
 
 
 def _touched(trace: Trace, launch: Launch, first: int, steps: int, kind: str) -> list[tuple[Buffer, set[int]]]:

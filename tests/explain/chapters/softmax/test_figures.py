@@ -74,3 +74,17 @@ def test_no_logit_is_larger_than_the_maximum_beside_it(shift, last):
 def test_a_bar_of_infinity_fills_the_picture_and_nan_has_none():
     shown = figures.bars(figures.as_written(ROW + 100, "fp32"), "Naive", "")
     assert shown.count("<i>∞</i><u></u>") == shown.count("<i>NaN</i></span>") == len(ROW)
+
+
+@pytest.mark.parametrize(
+    ("x", "dtype", "told"),
+    [
+        ((1999.0, 2000.5), "fp16", "fp16 has no 2,000.5: softmax gets 2,000 instead. So the safe weights change too."),
+        ((1999.0, 2000.0), "bf16", "bf16 has no 1,999: softmax gets 2,000 instead. So the safe weights change too."),
+        ((1999.0, 2000.5), "fp32", ""),
+        ((0.1, -0.35), "bf16", ""),  # not held exactly either, but nobody sees it
+        ((1e6, 0.0), "fp16", ""),  # becomes infinite, which the bars show
+    ],
+)
+def test_a_logit_that_the_format_has_not_is_said(x, dtype, told):
+    assert figures.rounded(x, dtype) == told

@@ -128,7 +128,7 @@ def session_of(name: str) -> Any:
         f"{stem}'s hash": {"page_script_hash": f"{stem}'s hash", "page_name": stem, "icon": "", "script_path": ""}
         for stem in ("", "online_softmax")
     }
-    session = SimpleNamespace(
+    session: Any = SimpleNamespace(
         id=name,
         _script_data=SimpleNamespace(name="main", is_hello=False, main_script_path="main.py"),
         _pages_manager=SimpleNamespace(main_script_path="main.py", main_script_hash="main", get_pages=lambda: pages),

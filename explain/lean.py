@@ -28,8 +28,8 @@ from streamlit.runtime.scriptrunner import ScriptRunner, script_runner
 from streamlit.runtime.scriptrunner_utils.script_run_context_attr import SCRIPT_RUN_CONTEXT_ATTR_NAME
 from streamlit.runtime.state import SafeSessionState, SessionState, query_params
 
-TEXTS = 4096
-"""Texts of which it is known how they look without their indentation; a page has some tens."""
+TEXTS = 1024
+"""Texts and addresses that are remembered; a page has some tens of texts."""
 
 
 def lean() -> None:
@@ -121,18 +121,19 @@ def _copied(place: cursor.Cursor, memo: dict[int, Any]) -> cursor.Cursor:
 
 
 def _begun(create: Callable[..., ForwardMsg]) -> Callable[..., ForwardMsg]:
-    """Streamlit's function that makes the message with which a run begins: all pages, all settings, the theme. For one
-    page it is always the same, but for the names of session and run.
+    """Streamlit's function that makes the message with which a run begins: all pages, all settings, the theme. It is
+    always the same, but for the names of session, page and run.
     """
     made: dict[tuple[Any, ...], ForwardMsg] = {}
 
     def once(session: AppSession, page: str, run: Any, pages: dict[str, Any] | None = None) -> ForwardMsg:
         all_of_them = pages or session._pages_manager.get_pages()
-        key = page, session._state, *all_of_them
+        key = session._state, *all_of_them
         if key not in made:
             made[key] = create(session, page, run, all_of_them)
         message = ForwardMsg()
         message.CopyFrom(made[key])
+        message.new_session.page_script_hash = page
         message.new_session.initialize.session_id = session.id
         message.metadata.run.Clear()
         app_session._set_run_identity(message, run)

@@ -82,7 +82,8 @@ def one_rung(at: int) -> None:
     """One rung in the player, what it lacks, its bytes, and those of all rungs."""
     rung = ladder.RUNGS[at]
     experiment = rung.experiment(_row())
-    traces = stepper.stepper([experiment], key="ladder", chapter="triton_ladder", onward=_after(at))
+    reveal = pictures.presses("rung") if layout.narrow() else 0  # a phone shows the ladder or the player
+    traces = stepper.stepper([experiment], key="ladder", reveal=reveal, chapter="triton_ladder", onward=_after(at))
     last = at + 1 == len(ladder.RUNGS)
     words, beside = layout.sides("Still missing" if last else "What the next kernel fixes")
     with words:

@@ -8,9 +8,9 @@ reruns. Every page was opened and every control moved once before: traces are ma
 does in the background has ended. A rerun's CPU time is that of the server's process, all threads, until the next one is
 asked for: the script, its messages, what follows them. Workers are other processes.
 
-All pages are measured in each of several passes, minutes apart, and the empty page in each of them. On a machine that
-is shared, the others' work makes a core slower by up to a half for some seconds, and never faster. So the pass counts
-in which a page's median was lowest; the empty page's too.
+Each of several passes measures all pages, and the empty page beside them. On a shared machine the others' work makes a
+core slower, for seconds or minutes, and never faster. So for each page, the empty one too, the pass with the lowest
+median counts.
 
 Prints one JSON object: for each page the median of its reruns, and of those by its costliest control. Exits with 1 if a
 page's median exceeds LIMIT_MS.

@@ -1,7 +1,7 @@
 """Streamlit's reruns at less cost: what it works out anew for each of them is worked out once.
 
-One core serves a class, so a rerun may cost a few milliseconds. Each function here takes the place of one of
-Streamlit's and answers the same, for an app such as this one; the tests compare the two.
+One core serves a whole class, so a rerun must cost only a few milliseconds. Each function here takes the place of one
+of Streamlit's. What this app asks of it, it answers as Streamlit's does; tests compare the two.
 """
 
 from __future__ import annotations
@@ -154,14 +154,14 @@ def _parsed_once(parse: Callable[[str], dict[str, list[str]]]) -> Callable[[str]
 
 
 class _Values(dict[str, Any]):
-    """A component's values, as items and as attributes."""
+    """A component's values: `values["pressed"]`, or `values.pressed`."""
 
     __getattr__ = dict.get
 
 
 def _presenter(events: str, *_: object) -> Callable[[object, SessionState], object]:
     """What a script sees as the value of a component: its values, and what happened to it since the last run. Streamlit
-    makes a class for each reading, so that a script may also change the values.
+    makes a class for each reading, so that a script may also change the values; no script here does.
     """
 
     def present(values: object, state: SessionState) -> object:

@@ -13,6 +13,4 @@ with layout.chapter(
     view.idea(at)
     view.climb(at)
 view.one_rung(at)
-view.change(at)
-view.things_to_try(at)
 layout.closing("triton_ladder")

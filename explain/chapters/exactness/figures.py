@@ -264,7 +264,7 @@ def changed(outputs: Mapping[str, Output], same: Mapping[str, NDArray[np.bool_]]
                 for query in np.flatnonzero(unmoved[:queries])
             ]
             few = f"the blue queries: {count(int(differs[unmoved].sum()))} elements differ"
-            words = few if unmoved.any() else "no blue query"
+            words = few if unmoved.any() else "no query is blue"
             fill = palette.css_ink("max")
             parts.append(svg.text(width, y + down + 26, words, anchor="end", fill=fill))
         maps.append(svg.picture(width, y + down + 32, f"{name}: {total}", parts))

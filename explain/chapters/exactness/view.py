@@ -142,8 +142,8 @@ def other_orders() -> None:
     if _bits(experiment) == 16:
         same = {way.name: ways_to_compute.same_maximum(first, way) for way in others}
         rounds = (
-            "The main cause is the running maximum m. With another tile size, or with keys in reverse order, the last "
-            "m is the same, but the m in use while a tile is read differs. Then P̃ = exp(S − m) is a different number, "
+            "The main cause is the running maximum m. With another tile size, or with keys in reverse order, the final "
+            "m is the same. But m differs while the tiles are read. Then P̃ = exp(S − m) is a different number, "
             "and rounds differently. Where a query used the same m at every key, almost none of its elements change. "
             "With exp2 a few can still change: exp and exp2 round differently.\n\nThe second cause is the order of "
             "additions. "

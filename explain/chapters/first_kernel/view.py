@@ -79,7 +79,8 @@ def _tile_pointer_mask(shown: Run) -> None:
     item = ITEM_BYTES[p["dtype"]]
     with layout.part(
         "Pointer",
-        f"You pass the tensors a, b and c. The kernel gets a **pointer** for each: the address of its first element in "
+        f"You pass the tensors a, b and c. For each, the kernel gets a **pointer**: the address of its first element "
+        f"in "
         f"the GPU's memory, **HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has {item} "
         f"bytes, so lane 0 reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies "
         "the tile from HBM onto the chip. `tl.store` copies a tile back.",

@@ -41,7 +41,7 @@ def choose() -> tuple[str, bool]:
 
 
 ROW = {ELEMENT: lessons.ONLINE, TILE: lessons.ONLINE, ROWS: lessons.ROWS, MERGED: lessons.MERGED, TOPK: lessons.TOPK}
-"""The kernel and the row that each way opens on."""
+"""The experiment on which each way opens."""
 _CHOICES = {
     ELEMENT: ["inputs", "cols"],
     TILE: ["inputs", "cols", "block_n"],
@@ -66,7 +66,7 @@ def _experiments(way: str, wrong: bool) -> list[Experiment]:
 
 @following
 def run(way: str, wrong: bool) -> None:
-    """One or two kernels in the player, what they cost, and what the page says and asks about them."""
+    """One or two kernels in the player; below it what they cost, wrong updates, and questions."""
     experiments = _experiments(way, wrong)
     traces = stepper.stepper(experiments, key="online softmax", chapter="online_softmax")
     if way in (ELEMENT, TILE, MERGED):
@@ -98,7 +98,7 @@ def _whole_row(way: str, row: Experiment, trace: Trace) -> None:
     largest = f" Framed x: the {kept} largest of the row." if kept else ""
     pictures.drawing(drawn, narrow)
     st.caption(
-        f"Where m rises, α shrinks the old sum (grey). Each load adds the top part{_update(tiles)}.{largest}{first}"
+        f"When m rises, α shrinks the old sum (grey). Each load adds the top part{_update(tiles)}.{largest}{first}"
     )
 
 

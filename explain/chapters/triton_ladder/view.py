@@ -32,7 +32,7 @@ def choose() -> int:
 
 
 def _choose_row(at: int) -> None:
-    """Controls for the row that all rungs get; and for the size of its tiles, if the rung `at` has tiles."""
+    """Controls for the row, the same for all rungs, and for the size of its tiles, if the rung `at` has tiles."""
     whole = WHOLE_ROW_TILE in KERNELS[ladder.RUNGS[at].kernel].parameters
     names = ["inputs", "cols", *["block_n"] * (not whole)]
     controls.controls(lessons.ONLINE, names, controls.ROW_PRESETS, followed=True)
@@ -43,7 +43,7 @@ def _row() -> Experiment:
 
 
 def _outcomes() -> list[ladder.Outcome]:
-    """What each rung made of the row, where that was recorded or can run."""
+    """The outcome of each rung on the row, but for those that were not recorded and cannot run here."""
     own = _on_each(_row())
     found = zip(ladder.RUNGS, own, stepper.traces_of(own), strict=True)
     return [ladder.outcome(rung, one, trace) for rung, one, trace in found if trace is not None]
@@ -79,9 +79,9 @@ def idea(at: int) -> None:
 
 @following
 def one_rung(at: int) -> None:
-    """One rung in the player, what it lacks, its bytes, and those of all rungs."""
-    rung = ladder.RUNGS[at]
-    experiment = rung.experiment(_row())
+    """One rung in the player, what it lacks, its bytes and those of all rungs, its diff, and questions."""
+    rung, row = ladder.RUNGS[at], _row()
+    experiment = rung.experiment(row)
     reveal = pictures.presses("rung") if layout.narrow() else 0  # a phone shows the ladder or the player
     traces = stepper.stepper([experiment], key="ladder", reveal=reveal, chapter="triton_ladder", onward=_after(at))
     last = at + 1 == len(ladder.RUNGS)
@@ -94,7 +94,11 @@ def one_rung(at: int) -> None:
     with beside:
         if traces:
             stepper.traffic_table(experiment, traces[0])
-    _counted(_outcomes())
+    outcomes = _outcomes()
+    _counted(outcomes)
+    _change(at)
+    shown = exercises.Shown(row, tuple(zip([experiment], traces, strict=False)), outcomes)
+    ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in shown.runs]}")
 
 
 def _climb_to(rung: str) -> None:
@@ -143,18 +147,9 @@ def _counted(outcomes: Sequence[ladder.Outcome]) -> None:
 
 
 @repeated
-def change(at: int) -> None:
+def _change(at: int) -> None:
     """The diff from the rung below."""
     if at:
         below = ladder.RUNGS[at - 1]
         layout.header(f"Diff from “{below.name}”")
         show_code(ladder.difference(below.kernel, ladder.RUNGS[at].kernel), "diff")
-
-
-@following
-def things_to_try(at: int) -> None:
-    """Questions about the row and the rung `at`."""
-    row = _row()
-    runs = tuple(stepper.shown([ladder.RUNGS[at].experiment(row)]))
-    shown = exercises.Shown(row, runs, _outcomes())
-    ask("triton_ladder", exercises.QUESTIONS, shown, f"{row.key} {[one.key for one, _ in runs]}")

@@ -209,10 +209,11 @@ def _place(launch: Launch, program: Sequence[int]) -> str:
         return "One program computes all of this small example. Filled: what it touches."
     axes = [axis for axis, side in enumerate(launch.grid) if side > 1]
     named = listed([f"`tl.program_id({axis})` = {program[axis]}" for axis in axes])
-    arguments = launch.arguments
-    sides = [f"{name} = {one.value}" for name, one in arguments if name[:6] == "BLOCK_" and isinstance(one, Scalar)]
+    scalars = {name: one.value for name, one in launch.arguments if isinstance(one, Scalar)}
+    sides = [f"{name} = {value}" for name, value in scalars.items() if name.startswith("BLOCK_")]
     with_tile = f", with {listed(sides)}" if sides else ""
-    return f"{count(launch.programs)} programs run your kernel{with_tile}. Filled: what the one with {named} touches."
+    programs = f"{count(launch.programs)} programs run your kernel{with_tile}."
+    return f"{programs} Filled: the elements that the program with {named} reads and writes."
 
 
 def _touched(trace: Trace, launch: Launch, first: int, steps: int, kind: str) -> list[tuple[Buffer, set[int]]]:

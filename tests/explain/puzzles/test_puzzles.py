@@ -468,3 +468,12 @@ def test_a_chapter_before_triton_says_after_which_one_its_kernels_can_be_written
     page = contents.page_of(puzzle.chapter)
     early = page.kind == "chapter" and page.number < triton.number and isinstance(puzzle, Puzzle)
     assert title[1] == (f" · after chapter {triton.number}" if early else "")
+
+
+def test_the_first_puzzle_begins_with_two_lines_of_ours_and_the_others_with_none() -> None:
+    for name, puzzle in puzzles().items():
+        body = puzzle.starter().rpartition("tl.constexpr):")[2]
+        if name == "vector_add":
+            assert [line.split(" = ")[0].strip() for line in body.split("\n")[1:3]] == ["program", "offsets"]
+        elif not (puzzle.starts_from or puzzle.exhibit):
+            assert body.strip().startswith("pass"), name

@@ -8,8 +8,7 @@ lead = layout.chapter(
     goal="count the same bytes in three ways, and see what the caches save.",
     words="○ **Formula**: counted by hand, term by term.\n\n"
     "◉ **Trace**: counted at every load and store of the real kernel, without caches. The players count this way.\n\n"
-    "● **Hardware**: the GPU's own counters, with its caches.\n\n"
-    "□ **Predicted**: the formula with a model of L2.",
+    "● **Hardware**: the GPU's own counters, with its caches.",
 )
 with lead:
     choice = view.choose()

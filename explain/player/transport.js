@@ -208,10 +208,11 @@ export class Transport {
     player.$(".nan").setAttribute("aria-label", words);
   }
 
-  /** The steps with a triangle: what changes the watched variable, at the depth where one chooses it. */
+  /** The steps with a triangle: what changes the watched variable, at the depth where one chooses it; a buffer's loads
+   *  or stores at both. */
   get watched() {
     const { depth, watch } = this.player;
-    return depth.shown === "code" ? watch.moves : [];
+    return depth.shown === "code" || watch.accesses.has(watch.name) ? watch.moves : [];
   }
 
   /** Beside the timeline: what its orange ticks, its bar and its triangles mean. */

@@ -60,8 +60,8 @@ def cause_words(between: Sequence[Gap]) -> str:
 
 
 def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spilled: int = 0) -> str:
-    """What the programs request by the formula and what HBM delivers, as Markdown; first what L1 counts where that is
-    far above: because of `spilled` bytes that are read back, or its count.
+    """What the programs request by the formula and what HBM delivers, as Markdown: first where it is far less. What L1
+    counts is said where that is far above: because of `spilled` bytes that are read back, or its count.
     """
     asked, said = traffic.read_bytes, requested_words(traffic)
     at_hbm = f"HBM delivers **{amount(delivered or 0)}**"
@@ -76,14 +76,18 @@ def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spille
         said += f" L1 counts **{amount(l1)}** of reads{with_spills}, {ratio(l1 / asked)} the formula."
     if not delivered:
         return said
-    said += f" {at_hbm}"
-    if asked > FAR * delivered:
+    if asked >= 2 * delivered:
         made_here = {term.buffer for term in traffic.terms if term.written}
         once = {term.buffer: term.once for term in traffic.terms if not term.written}
         each = not made_here & set(once) and abs(delivered - sum(once.values())) <= WITHIN * delivered
-        part = f"1 byte of every {number(asked / delivered)}" if asked >= 2 * delivered else percent(delivered / asked)
-        of = " requested" if asked >= 2 * delivered else " of the request"
-        return f"{said}{': each input once' * each}, {part}{of}. L1 and L2 serve the rest."
+        less = f"{number(asked / delivered)} × less{', each input once' * each}"
+        return (
+            f"**The programs ask for {amount(asked)}. HBM delivers only {amount(delivered)}: {less}.** The caches serve "
+            f"the rest.\n\n{said}"
+        )
+    said += f" {at_hbm}"
+    if asked > FAR * delivered:
+        return f"{said}, {percent(delivered / asked)} of the request. L1 and L2 serve the rest."
     if delivered > FAR * asked:
         return f"{said}, {_beside(delivered / asked)}."
     if l1 and l1 > FAR * asked:
@@ -273,7 +277,7 @@ def link_words(key: str, found: Levels, *, predicted: bool) -> str:
     if predicted:
         table = f"{MARKS['predicted']} is a prediction, by the formula with a model of L2."
     elif key == "l1":
-        table = "the table shows what the programs request:"
+        return f"**The programs ask L1 for these bytes.** {says} The GPU counts sectors, not buffers:"
     else:
         table = f"press *{LINKS['l1']}* for what the programs request of each."
     return f"{says} The GPU counts sectors, not buffers: {table}"

@@ -29,12 +29,12 @@ def share(gap: Gap) -> str:
 
 def named(gap: Gap) -> str:
     """A difference's one cause, or several with the bytes of each: "Not yet written back −135.4 kB; Not explained
-    +155.6 kB". Causes that cancel are only named by their bytes.
+    +155.6 kB". Causes whose bytes make 0 together are only named by these.
     """
     parts = shown_parts(gap)
     named = "; ".join(name if len(parts) == 1 else f"{name} {signed(bytes)}" for name, bytes in parts.items())
     cancelled = " and ".join(signed(cause.bytes) for cause in gap.cancelling)
-    return f"{named} ({cancelled} cancel)" if cancelled else named
+    return f"{named} ({cancelled} besides: together 0)" if cancelled else named
 
 
 def shown_parts(gap: Gap) -> Mapping[str, int]:

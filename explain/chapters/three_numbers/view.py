@@ -229,11 +229,10 @@ def _link(link: str, shown: Shown) -> None:
 @repeated
 def gaps(choice: Choice, shown: Shown, records: Sequence[Entry]) -> None:
     """What each level counted, why neighbours differ, and the same on other GPUs."""
-    listing = layout.part(
+    with layout.part(
         "Why the numbers differ",
         "✓ in the picture: equal to the number above it, to the byte. ≠: here is why, with the bytes of each cause.",
-    )
-    with listing, st.container(key="causes"):
+    ):
         st.markdown(figures.cause_words(shown.gaps) or _equal(shown))
     with st.expander("Level by level: every difference, in bytes"):
         st.markdown(figures.levels_table(shown.levels, shown.gaps))

@@ -277,7 +277,7 @@ def test_causes_that_cancel_are_no_cause_of_the_rest():
     cause = Cause("A", 23_500_000, "hardware", "")
     gap = Gap("l2", "dram", True, 662_000, (cause, replace(cause, name="B", bytes=-cause.bytes)), 134_200_000)
     assert gap.parts == {UNEXPLAINED: 662_000}
-    assert gap_words.told(gap) == "+662.0 kB (0.5%): Not explained (+23.5 MB and −23.5 MB cancel)"
+    assert gap_words.told(gap) == "+662.0 kB (0.5%): Not explained (+23.5 MB and −23.5 MB besides: together 0)"
 
 
 def test_a_level_that_was_not_counted_is_passed_over_and_says_why():
@@ -387,10 +387,10 @@ def test_what_the_caches_save_is_said_only_where_they_save_something():
         return Traffic((Term("x", False, bytes // 4 // times, times, 4, ""),), ())
 
     often = figures.caches_words(traffic(2_180, 5), 2_180, 100)
-    assert often.endswith("HBM delivers **100 B**, 1 byte of every 21.8 requested. L1 and L2 serve the rest.")
+    assert often.startswith("**The programs ask for 2.2 kB. HBM delivers only 100 B: 21.8 × less.** The caches")
     assert figures.caches_words(traffic(2_000, 5), None, 400) == (
-        "The programs read `x` (400 B) 5 times: **2.0 kB** requested. HBM delivers **400 B**: each input once, 1 byte "
-        "of every 5 requested. L1 and L2 serve the rest."
+        "**The programs ask for 2.0 kB. HBM delivers only 400 B: 5 × less, each input once.** The caches serve the "
+        "rest.\n\nThe programs read `x` (400 B) 5 times: **2.0 kB** requested."
     )
     assert figures.caches_words(traffic(2_000, 5), None, None).endswith("requested.")
     assert figures.caches_words(traffic(2_000), 2_000, 1_720).endswith(

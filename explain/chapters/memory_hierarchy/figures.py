@@ -59,7 +59,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
 
     The chip stands beside HBM, in a narrow picture below it.
     """
-    side, top, gap = 330.0, 34.0, 24.0
+    side, top, gap = 330.0, 38.0, 28.0
     dot = side * math.sqrt(gpu.l2_bytes / gpu.hbm_bytes)
     dot_x, dot_y = side - dot - 6, top + side - dot - 6 if narrow else top + 6  # the lines leave HBM at once
     chip = (
@@ -72,10 +72,10 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
     x, high = (12.0, top + side + 50) if narrow else (side + 70, top + 6)
     ground = high + unit * math.sqrt(max(size for _, size, _ in chip))
     corners = ((dot_x, x), (dot_x + dot, x + l2)) if narrow else ((dot_x + dot, x), (dot_x + dot, x))
-    small = 14 if narrow else 17
+    small = 14 if narrow else 21
     name_x, name_y = side / 2, top + side / 2
     times_l2 = fixed(gpu.hbm_bytes / gpu.l2_bytes, 0)
-    corner = (dot_x + dot, dot_y - 10) if narrow else (dot_x - 8, dot_y + dot / 2 + 8)
+    corner = (dot_x + dot, dot_y - 10) if narrow else (dot_x - 8, dot_y + 18)
     parts = [
         rect(0, top, side, side, HBM, opacity=0.35, stroke=HBM, title=f"{gpu.hbm}: {moved(gpu.hbm_bytes)}"),
         rect(dot_x, dot_y, dot, dot, CHIP, title=f"L2: {moved(gpu.l2_bytes)}"),
@@ -84,7 +84,7 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
         text(name_x, name_y + 36, moved(gpu.hbm_bytes), size=26, anchor="middle"),
         text(
             x,
-            ground + 94 if narrow else 20,
+            ground + 94 if narrow else 24,
             f"These three are enlarged: each side × {fixed(l2 / dot, 0)}",
             bold=True,
             size=small,
@@ -98,11 +98,11 @@ def sizes(gpu: Gpu, *, narrow: bool = False) -> str:
         if one:
             cell = unit * math.sqrt(one)
             parts.append(rect(x, ground - cell, cell, cell, CHIP, title=f"{name} of one SM: {moved(one)}"))
-            beside.append("small square: one SM")
+            beside.append("dark: one SM")
         for i, words in enumerate(beside):
-            parts.append(text(x, ground + 24 + (small + 5) * i, words, size=small, bold=not i, faint=i == 2))
+            parts.append(text(x, ground + small + 7 + (small + 6) * i, words, size=small, bold=not i, faint=i == 2))
         x += max(edge, widest(beside, small, bold=True)) + gap
-    height = max(ground + (104 if narrow else 84), top + side + 6)
+    height = max(ground + (104 if narrow else 96), top + side + 6)
     return picture(x, height, f"Memory of the {gpu.name} to scale, by area", parts, "28rem" if narrow else "75rem")
 
 
@@ -207,7 +207,8 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = 
             words = f"{names[0]}: S of one head fits {ratio((held / side) ** 2)}"
             parts.append(text(10 if narrow else left, y + 16, words, faint=True))
             x, y = max(x, (10 if narrow else left) + text_width(words) + 8), y + 24
-    wide = LEAST_NAMED < l2 <= side  # then the words of both squares stand inside it
+    least = max(LEAST_NAMED, shared + 12 + text_width(size, bold=True))
+    wide = least < l2 <= side  # then the words of both squares stand inside it
     if l2 <= side:
         parts += [
             rect(left, top, l2, l2, "none", stroke="currentColor", dashed=True),
@@ -219,7 +220,7 @@ def scores(seq_len: int, head_dim: int, dtype: str, gpu: Gpu, *, narrow: bool = 
             ),
         ]
     if shared <= side:
-        beside = left + (max(shared, l2) if l2 <= LEAST_NAMED else shared) + 6
+        beside = left + (max(shared, l2) if l2 <= least else shared) + 6
         parts += [
             rect(left, top, shared, shared, CHIP, stroke="currentColor"),
             text(beside, top + 15, _fitting(in_shared, left + (l2 if wide else side) - beside), bold=True),

@@ -178,28 +178,16 @@ def _phrase(step: Step, notes: tuple[tuple[str, str], ...]) -> str:
     return f"{step.rung.plain}; {note}" if note else step.rung.plain
 
 
-def notes(
-    steps: Sequence[Step], tuned: Mapping[str, float], spills: Mapping[str, Spill | None], head_dim: int = 0
-) -> dict[str, str]:
-    """What a column's height does not say, by a kernel's label: no more spills; what it also does at this head_dim; a
-    tuned kernel before it is faster.
-    """
+def notes(steps: Sequence[Step], spills: Mapping[str, Spill | None], head_dim: int = 0) -> dict[str, str]:
+    """What a column's height does not say, by a kernel's label: no more spills; what it also does at this head_dim."""
     said = {
         step.rung.label: "no more spills" for step in steps if (one := spills.get(step.rung.label)) and one.starts_cores
     }
-    said |= {
+    return said | {
         step.rung.label: f"at d = {head_dim} also: {more}"
         for step in steps
         if (more := step.rung.at_d.get(str(head_dim)))
     }
-    for label, speed in tuned.items():
-        for step in _behind(steps, label, speed):
-            after = steps[steps.index(step) + 1 :]
-            numbered = {one.rung.label: at for at, one in enumerate(steps, start=1)}
-            needed = f", but kernel {numbered[after[0].rung.label]} needs it" if after else ""
-            if step.rung.label not in tuned:
-                said[step.rung.label] = f"slower than a tuned kernel {numbered[label]}{needed}"
-    return said
 
 
 def _why_none(step: Step) -> str:
@@ -269,13 +257,16 @@ def climb_told(steps: Sequence[Step], peak: Limit | None) -> str:
 
 
 def libraries_told(libraries: Sequence[Variant]) -> str:
-    """What the library kernels among these reach, fastest first, for readers who only call attention; else empty."""
+    """What the first, the fastest, of the library kernels among these reaches, for readers who only call attention."""
     found = [one for one in libraries if not one.ours]
     if not found:
         return ""
-    each = labels.listed([f"{one.label} reaches {tera(one.per_second or 0.0)}" for one in found[:1]] + [
-        f"{one.label} {tera(one.per_second or 0.0)}" for one in found[1:]])  # fmt: skip
-    return f"If you only call attention, you need no kernel of your own: {each} TFLOP/s."
+    best = found[0]
+    fastest = f"{'the fastest here, ' * (len(found) > 1)}{best.label}{',' * (len(found) > 1)}"
+    return (
+        f"To use attention, call a library: {fastest} reaches **{tera(best.per_second or 0.0)} TFLOP/s** (10¹² "
+        "operations per second). This page shows how a kernel gets there."
+    )
 
 
 def shape_told(steps: Sequence[Step], head_dim: int, more: str = "") -> str:

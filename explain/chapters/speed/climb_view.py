@@ -223,10 +223,12 @@ def _code_of(rung: Rung, lower: Rung | None) -> None:
         new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
         with new:
             if rungs.news(rung).count("\n+") > LINES:  # so its line is not seen at once
-                prose(f"The line that does it, {rung.line_number} in the file:")
+                prose(f"The line that does it, {rung.line_number} in {rung.file}:")
                 show_code(rung.line, "python")
-            _code(rungs.news(rung), "diff")
-            st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
+                st.caption("*All changes* has the other new lines.")
+            else:
+                _code(rungs.news(rung), "diff")
+                st.caption(f"`{rung.place}`, from {lower.file} to {rung.file}: green is new, red is gone")
         with changes:
             _code(rungs.difference(rung), "diff")
             st.caption("parameters and launch too")

@@ -133,7 +133,7 @@ class Chosen:
     def notes(self) -> tuple[tuple[str, str], ...]:
         """What the columns' heights do not say, by a kernel's label."""
         spills = {rung.label: self.spilled(rung) for rung in RUNGS}
-        return tuple(climb_figures.notes(self.steps, self.tuned, spills, self.case.shape[-1]).items())
+        return tuple(climb_figures.notes(self.steps, spills, self.case.shape[-1]).items())
 
     @cached_property
     def readable(self) -> tuple[str, ...]:

@@ -63,19 +63,20 @@ def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spille
     """What the programs request by the formula and what HBM delivers, as Markdown: first where it is far less. What L1
     counts is said where that is far above: because of `spilled` bytes that are read back, or its count.
     """
-    asked, said = traffic.read_bytes, requested_words(traffic)
+    asked, reads, more = traffic.read_bytes, requested_words(traffic), ""
+    said = f"{reads[:-1]}: **{amount(asked)}** requested."
     at_hbm = f"HBM delivers **{amount(delivered or 0)}**"
     if l1 and l1 > FAR * asked and spilled >= NEARLY * (l1 - asked):
-        said += f" Spilled registers add **{amount(spilled)}** at L1"
+        more = f" Spilled registers add **{amount(spilled)}** at L1"
         if delivered and asked / FAR <= delivered <= FAR * asked:
             served = _served(delivered - asked, spilled)
-            return f"{said}, and the caches serve {served} of that: {at_hbm}, {_beside(delivered / asked)}."
-        said += "."
+            return f"{said}{more}, and the caches serve {served} of that: {at_hbm}, {_beside(delivered / asked)}."
+        more += "."
     elif l1 and l1 > FAR * asked:
         with_spills = ", with spilled registers" if spilled else ""
-        said += f" L1 counts **{amount(l1)}** of reads{with_spills}, {ratio(l1 / asked)} the formula."
+        more = f" L1 counts **{amount(l1)}** of reads{with_spills}, {ratio(l1 / asked)} the formula."
     if not delivered:
-        return said
+        return said + more
     if asked >= 2 * delivered:
         made_here = {term.buffer for term in traffic.terms if term.written}
         once = {term.buffer: term.once for term in traffic.terms if not term.written}
@@ -83,9 +84,9 @@ def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spille
         less = f"{number(asked / delivered)} × less{', each input once' * each}"
         return (
             f"**The programs ask for {amount(asked)}. HBM delivers only {amount(delivered)}: {less}.** The caches serve "
-            f"the rest.\n\n{said}"
+            f"the rest.\n\n{reads}{more}"
         )
-    said += f" {at_hbm}"
+    said += f"{more} {at_hbm}"
     if asked > FAR * delivered:
         return f"{said}, {percent(delivered / asked)} of the request. L1 and L2 serve the rest."
     if delivered > FAR * asked:
@@ -112,9 +113,8 @@ def _beside(factor: float) -> str:
 
 
 def requested_words(traffic: Traffic) -> str:
-    """How often the programs read each input, the most bytes first, what they read of their own results, and the bytes
-    of all reads; as Markdown: "The programs read `k` and `v` (33.6 MB each) 32 times and `q` (33.6 MB) once:
-    **2.18 GB** requested."
+    """How often the programs read each input, the most bytes first, and what they read of their own results; as
+    Markdown: "The programs read `k` and `v` (33.6 MB each) 32 times and `q` (33.6 MB) once."
     """
     groups: dict[tuple[int, int], list[str]] = {}
     own: dict[str, int] = {}
@@ -137,7 +137,7 @@ def requested_words(traffic: Traffic) -> str:
         parts.append(f"{count(left)} smaller buffer{'s' * (left > 1)}")
     if own:
         parts.append(f"{amount(sum(own.values()))} of what they wrote before ({', '.join(own)})")
-    return f"The programs read {listed(parts)}: **{amount(traffic.read_bytes)}** requested."
+    return f"The programs read {listed(parts)}."
 
 
 def _times(factor: float) -> str:
@@ -277,7 +277,8 @@ def link_words(key: str, found: Levels, *, predicted: bool) -> str:
     if predicted:
         table = f"{MARKS['predicted']} is a prediction, by the formula with a model of L2."
     elif key == "l1":
-        return f"**The programs ask L1 for these bytes.** {says} The GPU counts sectors, not buffers:"
+        counted = "The GPU counts sectors. Formula and trace know the buffers:"
+        return f"**The programs ask L1 for these bytes.** {says} {counted}"
     else:
         table = f"press *{LINKS['l1']}* for what the programs request of each."
     return f"{says} The GPU counts sectors, not buffers: {table}"

@@ -33,10 +33,11 @@ OTHER_WAYS = "Other ways to load code, and the function to run"
 SECONDS = 20.0
 RUNS: Jobs[TraceFile] = Jobs(most_running=64, most_kept=200)
 HOW = (
-    "Paste code, or edit the example: a Triton kernel, and a function without arguments that makes tensors and "
-    "launches it. **Run** traces every line, checks it, and shows the run in the player below.\n\n"
+    "Paste code, or edit the example: a Triton kernel, and a function `main()` that makes tensors and launches the "
+    "kernel. **Run** traces every line, checks it, and shows the run in the player below.\n\n"
     f"It runs on the CPU, for at most {SECONDS:g} s, so keep the tensors small: a few thousand elements. "
-    "Your code cannot read other files there."
+    "Your code cannot read files.\n\n"
+    "Do you have a recorded run? Open it in [Your run](./your_run)."
 )
 
 
@@ -67,7 +68,6 @@ def choose() -> Source:
                 return Source(str(file), path.text_of(file), named or function, file)
             except path.PathError as error:
                 st.error(str(error), icon=":material/error:")
-        layout.prose("You have a recorded run? Open it in [Your run](./your_run).")
     if dropped is None:
         return Source("your_kernel.py", _example(), function)
     return Source(Path(dropped.name).name, dropped.getvalue().decode("utf-8", errors="replace"), function)

@@ -34,7 +34,8 @@ def show(run: Run, *, alone: bool) -> None:
     if not found:
         st.caption(f"{title}The checks found no fault.")
         return
-    ordered = sorted(found, key=lambda one: not one.error)
+    sorts = list(dict.fromkeys(one.sort for one in found))
+    ordered = sorted(found, key=lambda one: (not one.error, sorts.index(one.sort)))  # one cause has often several
     st.markdown(f"{title}**{counted(found)}.**" + " Press a line: the player opens at its step." * alone)
     labels = _labels(run.trace.trace, ordered)
     for first in range(0, len(ordered), 2):

@@ -144,10 +144,12 @@ def how() -> None:
 def _about_example(example: Run) -> None:
     """Says what a trace is, and what the example is."""
     layout.introduce(
-        "Your code is too large for [Your kernel](./your_kernel), or runs on another machine? Record it there, "
-        "and open the file here.\n\n"
+        "Is your code too large for [Your kernel](./your_kernel), or on another machine? Record it there, and open the "
+        "file here.\n\n"
         "A **trace** is a file: every line that ran, in one launch or several, with every value. Below is one of ours. "
-        f"[Record your own with one command]({HOW}).\n\n"
+        f"[Record your own, in four steps]({HOW})."
+    )
+    layout.prose(
         "**The example:** RMSNorm divides each row by its root mean square, and multiplies it by w. A "
         f"program reads its row twice, 8 numbers at a time. {_growth(example)}"
     )

@@ -145,7 +145,6 @@ def test_a_tuned_kernel_is_compared_with_the_one_above_it_that_is_not_tuned():
     assert "TMA reaches 538" in figures.not_yet(specialised, tma.rung, tuned)
     assert figures.not_yet(specialised, tma.rung, {"TMA": 480e12}) == ""
     assert figures.not_yet(two_groups, specialised.rung, tuned) == ""
-    assert figures.notes(steps, tuned, {}) == {"specialized": "slower than a tuned kernel 6, but kernel 8 needs it"}
     assert "; more" in figures.climb_in_rows(steps, (), PEAK, "tma", (("specialized", "more"),))
 
 
@@ -218,8 +217,8 @@ def test_a_clock_that_falls_as_the_tensor_cores_get_busier_is_told():
 
 def test_a_kernels_column_says_what_it_also_does_at_this_head_dim():
     steps = rungs.climb(case())
-    assert figures.notes(steps, {}, {}, 64) == {"persistent": "at d = 64 also: three warpgroups share the work"}
-    assert figures.notes(steps, {}, {}, 128) == {}
+    assert figures.notes(steps, {}, 64) == {"persistent": "at d = 64 also: three warpgroups share the work"}
+    assert figures.notes(steps, {}, 128) == {}
 
 
 def test_shares_of_the_peak_the_datasheet_and_the_cycles_are_told_apart():
@@ -299,7 +298,7 @@ def test_spills_of_the_rung_below_are_part_of_a_rungs_gain():
     steps = rungs.climb(case(naive_fp32=10e12, bf16=200e12))
     assert "as fast as *fp32*: it" in figures.number(steps[1], PEAK, RUNGS[0], spill)
     idle = dataclasses.replace(spill, tensor=(0.0, 30.0))
-    assert figures.notes(steps, {}, {"bf16": idle}) == {"bf16": "no more spills"}
+    assert figures.notes(steps, {"bf16": idle}) == {"bf16": "no more spills"}
     assert "and fp32 also spills registers." in figures.number(steps[1], PEAK, RUNGS[0], idle)
     assert "7.00 GB" in figures.spill_told(spill)
     assert rungs.spilled(points, BY_NAME["exp2"], roofs) is None

@@ -390,7 +390,7 @@ def test_what_the_caches_save_is_said_only_where_they_save_something():
     assert often.startswith("**The programs ask for 2.2 kB. HBM delivers only 100 B: 21.8 × less.** The caches")
     assert figures.caches_words(traffic(2_000, 5), None, 400) == (
         "**The programs ask for 2.0 kB. HBM delivers only 400 B: 5 × less, each input once.** The caches serve the "
-        "rest.\n\nThe programs read `x` (400 B) 5 times: **2.0 kB** requested."
+        "rest.\n\nThe programs read `x` (400 B) 5 times."
     )
     assert figures.caches_words(traffic(2_000, 5), None, None).endswith("requested.")
     assert figures.caches_words(traffic(2_000), 2_000, 1_720).endswith(
@@ -420,9 +420,9 @@ def test_a_buffer_has_one_row_whose_formula_and_trace_are_of_the_same_launches(e
 
 
 def test_what_the_programs_read_is_told_the_most_bytes_first():
-    for experiment in COUNTED:
-        told = figures.requested_words(experiment.traffic)
-        assert f"**{amount(experiment.traffic.read_bytes)}** requested" in told
+    terms = Term("q", False, 100, 1, 2, ""), Term("k", False, 100, 4, 2, ""), Term("o", True, 100, 1, 2, "")
+    told = figures.requested_words(Traffic(terms, ()))
+    assert told == "The programs read `k` (200 B) 4 times and `q` (200 B) once."
 
 
 @pytest.mark.parametrize(("cold", "warm", "said"), [

@@ -12,6 +12,7 @@ import numpy as np
 from explain import glossary
 from explain.chapters.first_kernel.programs import Program
 from explain.experiment import Experiment
+from explain.figures.labels import text_width
 from explain.figures.numbers import count, duration, number
 from explain.figures.palette import css
 from explain.figures.svg import button, picture, rect, text
@@ -102,17 +103,40 @@ def _line(source: str, begins: str) -> str:
 
 def time_of(experiment: Experiment, gpu: Gpu) -> str:
     """What sets the time of a run of this size on the GPU, and of one with long vectors, as Markdown."""
-    work = experiment.traffic
-    moved = work.read_bytes + work.written_bytes
-    seconds = moved / gpu.hbm_bytes_per_second
-    could = float(f"{seconds * gpu.fp32_flops_per_second:.2g}")
     one_load = gpu.latencies.get("hbm")
     wait = f", but one load waits {duration(one_load.seconds)}" if one_load and one_load.seconds else ""
     return (
-        f"While HBM moves these bytes, an {gpu.name} could do about {number(could)} FLOPs. So for "
-        f"long vectors the time of this kernel is the time of its loads and stores. {count(experiment.values['n'])} "
-        f"elements are too few: HBM moves them in {duration(seconds)}{wait}."
+        "**For long vectors the time of this kernel is the time of its loads and stores.** "
+        f"{count(experiment.values['n'])} elements are too few for that: HBM moves them in "
+        f"{duration(_hbm_seconds(experiment, gpu))}{wait}."
     )
+
+
+def _hbm_seconds(experiment: Experiment, gpu: Gpu) -> float:
+    """How long HBM takes for the run's bytes at its full bandwidth."""
+    work = experiment.traffic
+    return (work.read_bytes + work.written_bytes) / gpu.hbm_bytes_per_second
+
+
+@kept
+def idle(experiment: Experiment, gpu: Gpu, *, narrow: bool = False) -> str:
+    """The additions of a run, and the operations that the GPU could do while HBM moves the run's bytes, as bars."""
+    done, could = experiment.traffic.flops, float(f"{_hbm_seconds(experiment, gpu) * gpu.fp32_flops_per_second:.2g}")
+    rows = (
+        ("the additions of this run", done, number(done)),
+        (f"operations that an {gpu.name} could do meanwhile", could, f"about {number(could)}"),
+    )
+    wide, high = (360.0, 30.0) if narrow else (620.0, 34.0)
+    room = wide - 16 - max(text_width(told, bold=True) for *_, told in rows)
+    parts = []
+    for i, (name, value, told) in enumerate(rows):
+        y, long = 66.0 * i, room * value / max(done, could)
+        parts += [
+            text(0, y + 16, name, faint=True),
+            rect(0, y + 24, long, high, css(CHOSEN if not i else "slate"), title=f"{name}: {told}"),
+            text(long + 8, y + 24 + high / 2 + 5, told, bold=True),
+        ]
+    return picture(wide, 66.0 + 24 + high + 4, "What the GPU could compute while HBM moves the bytes", parts, "46rem")
 
 
 @kept

@@ -79,21 +79,20 @@ def _tile_pointer_mask(shown: Run) -> None:
     item = ITEM_BYTES[p["dtype"]]
     with layout.part(
         "Pointer",
-        f"You pass the tensors a, b and c. For each, the kernel gets a **pointer**: the address of its first element "
-        f"in "
-        f"the GPU's memory, **HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has {item} "
-        f"bytes, so lane 0 reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies "
+        "You pass the tensors a, b and c. For each, the kernel gets a **pointer**: the address of its first element "
+        f"in the GPU's memory, **HBM**. `a_ptr + offsets` makes {block} addresses. An element of {p['dtype']} has "
+        f"{item} bytes, so lane 0 reads {count(int(first) * item)} bytes after the start of a. `tl.load` copies "
         "the tile from HBM onto the chip. `tl.store` copies a tile back.",
     ):
         pictures.drawing(figures.pointers(chosen, item), figures.pointers(chosen, item, narrow=True))
-    off = block - chosen.working
+    off, filled, past = block - chosen.working, n // block, "The last program would read past the end."
     with layout.part(
         "Mask",
-        f"{n} elements fill {n // block} tiles of {block}, and {n % block} remain. The last program would read past "
-        f"the end. The **mask** `offsets < {n}` turns those lanes off: they load nothing, get `other` (here 0), and "
-        f"store nothing. In program "
-        f"{chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads memory that is not its own, "
-        "and may crash or give wrong numbers.",
+        f"{n} elements fill {filled} tile{'s' * (filled != 1)} of {block}"
+        + (f", and {n % block} remain. {past} " if n % block else f". With one more, {past[0].lower()}{past[1:]} ")
+        + f"The **mask** `offsets < {n}` turns off the lanes past the end: they load nothing, get `other` (here 0), "
+        f"and store nothing. In program {chosen.number}, {off} of {block} lanes are off. A kernel without a mask reads "
+        "memory that is not its own, and may crash or give wrong numbers.",
     ):
         pictures.drawing(figures.masked(chosen, n), figures.masked(chosen, n, narrow=True))
 
@@ -119,14 +118,17 @@ def cost(shown: Run) -> None:
     experiment, trace = shown
     work = experiment.traffic
     moved = work.read_bytes + work.written_bytes
-    layout.header("What it costs")
     off = work.flops - experiment.values["n"]
     thrown = f" Lanes that are off add too: {count(off)} of the sums are thrown away." if off else ""
-    layout.prose(
-        f"The kernel moves {count(moved)} bytes and does {count(work.flops)} additions.{thrown} "
-        f"{figures.time_of(experiment, GPUS[DEFAULT])}\n\nThe same holds for softmax, so these chapters count bytes."
-    )
-    stepper.traffic_table(experiment, trace)
+    gpu = GPUS[DEFAULT]
+    with layout.part(
+        "What it costs",
+        f"The kernel moves {count(moved)} bytes and does {count(work.flops)} additions.{thrown} While HBM moves these "
+        f"bytes, an {gpu.name} could compute far more.\n\n{figures.time_of(experiment, gpu)} The same holds for "
+        "softmax, so these chapters count bytes.",
+    ):
+        pictures.drawing(figures.idle(experiment, gpu), figures.idle(experiment, gpu, narrow=True))
+        stepper.traffic_table(experiment, trace)
 
 
 def closing(shown: Run | None) -> None:

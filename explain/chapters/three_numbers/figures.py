@@ -83,8 +83,8 @@ def caches_words(traffic: Traffic, l1: int | None, delivered: int | None, spille
         each = not made_here & set(once) and abs(delivered - sum(once.values())) <= WITHIN * delivered
         less = f"{number(asked / delivered)} × less{', each input once' * each}"
         return (
-            f"**The programs ask for {amount(asked)}. HBM delivers only {amount(delivered)}: {less}.** The caches serve "
-            f"the rest.\n\n{reads}{more}"
+            f"**The programs ask for {amount(asked)}. HBM delivers only {amount(delivered)}: {less}.** The caches "
+            f"serve the rest.\n\n{reads}{more}"
         )
     said += f"{more} {at_hbm}"
     if asked > FAR * delivered:

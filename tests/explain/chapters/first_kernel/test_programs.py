@@ -100,4 +100,4 @@ def test_a_short_vector_is_not_said_to_be_bound_by_bandwidth():
     assert nanoseconds == pytest.approx(1e9 * moved / gpu.hbm_bytes_per_second, rel=0.01)
     [waits] = map(float, re.findall(r"waits ([\d.]+) ns", said))
     assert waits == pytest.approx(1e9 * (gpu.latencies["hbm"].seconds or 0), rel=0.01)
-    assert "So for long vectors" in said
+    assert "For long vectors" in said

@@ -89,6 +89,9 @@ class Tally:
     first_pages: list[float] = field(default_factory=list)
     reruns: list[float] = field(default_factory=list)
     dropped: int = 0
+    """Connections that were lost, or given up."""
+    gave_up: int = 0
+    """Of these: after an answer did not come within the tab's patience."""
     failed: int = 0
     lost: int = 0
     """Sessions that a blip of the network ended."""
@@ -124,8 +127,9 @@ async def attend(
                 else:
                     await tab.move_at_random(rng)
                     tally.reruns.append(clock() - start - moment)
-    except (WebSocketException, OSError):  # TimeoutError is an OSError
+    except (WebSocketException, OSError) as error:
         tally.dropped += 1
+        tally.gave_up += isinstance(error, TimeoutError)
     except PageFailedError as error:
         tally.failed += 1
         print(error, file=sys.stderr)
@@ -163,6 +167,7 @@ async def hold(server: Server, lesson: Lesson) -> dict[str, Any]:
         "first_page": milliseconds(tally.first_pages),
         "opened": len(tally.first_pages),
         "dropped": tally.dropped,
+        "gave_up": tally.gave_up,
         "failed": tally.failed,
         "lost": tally.lost,
         "server_cpu_share": round((sum(map(cpu_seconds, apps)) - before) / elapsed, 3),

@@ -30,6 +30,7 @@ from explain.records import results  # noqa: E402
 from explain.records.code import stale_parts, stale_words  # noqa: E402
 from explain.records.plans import PLANS, sizes  # noqa: E402
 from explain.records.registry import recorded  # noqa: E402
+from explain.tab import PATIENCE_S  # noqa: E402
 
 THREE_NUMBERS = ROOT / "docs" / "three-numbers.md"
 README = ROOT / "README.md"
@@ -164,12 +165,14 @@ def waits(result: Result) -> Result:
             f"Before, the cache had {runs:,} recorded runs (`python -m explain rehearse`{lasted}); in the lesson "
             f"{result['recorded_runs']:,} more were recorded. "
         )
+    gave_up = result.get("gave_up", 0)
+    waited = f" ({gave_up} of them after a wait of {PATIENCE_S:g} s)" if gave_up else ""
     return {
         "rehearsal": option,
         "students_on": "; the students are on others" if result.get("students_cores") else ", which the students share",
         "server": f"{servers} server processes behind nginx" if servers > 1 else "one server process",
         "waits": f"{rehearsed}A control answers after {control}; a page opens after {page}. In the middle the network "
-        f"is gone for {result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}, "
+        f"is gone for {result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}{waited}, "
         f"pages failed: {result['failed']} ({result['date'][:10]}).",
     }
 

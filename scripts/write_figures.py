@@ -172,8 +172,8 @@ def waits(result: Result) -> Result:
         "students_on": "; the students are on others" if result.get("students_cores") else ", which the students share",
         "server": f"{servers} server processes behind nginx" if servers > 1 else "one server process",
         "waits": f"{rehearsed}A control answers after {control}; a page opens after {page}. In the middle the network "
-        f"is gone for {result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}{waited}, "
-        f"pages failed: {result['failed']} ({result['date'][:10]}).",
+        f"is gone for {result['blip_s']:g} s: sessions lost: {result['lost']}. Connections lost: {result['dropped']}"
+        f"{waited}, pages failed: {result['failed']} ({result['date'][:10]}).",
     }
 
 

@@ -494,6 +494,8 @@ function trafficOf(pen, { parts }) {
   return Object.fromEntries(told.map(([name, words, moved]) => [name, fits ? words : moved]));
 }
 
+const SPARED = "S and P stay on chip";                     // where the other kernel's bar has them
+
 /** The bytes of both kernels between HBM and the chip: of this run, then at the largest N. */
 function bills(pen, data, p) {
   const { layout, palette } = pen, { x, w, size, y, thick, big, times, said } = layout.bills;
@@ -519,6 +521,9 @@ function bills(pen, data, p) {
     });
     pen.text(total, x + w, y[i] - layout.label, { align: "right", weight: 600, size: layout.large });
     if (i > 0) pen.text(`${shown.share} of the bytes`, x, times, { size: big, weight: 600 });
+    if (i > 0 && x + w - from > pen.width(SPARED, layout.label) * 1.2) {
+      pen.text(SPARED, (from + x + w) / 2, y[i] + thick / 2, { ink: "muted", align: "center" });
+    }
   }));
   pen.text(shown.size, x, size, { size: layout.large, weight: 600 });
   pen.text(`${flash.name}, matrix by matrix`, x, layout.hbm.y - layout.small * 0.85, { size: layout.small, weight: 600 });

@@ -25,7 +25,7 @@ from explain.chapters.sweeps.figures import (
     ticks,
 )  # fmt: skip
 from explain.chapters.sweeps.masking import BASES
-from explain.figures.labels import listed, widest
+from explain.figures.labels import begun, listed, widest
 from explain.figures.lines import colour_of
 from explain.figures.numbers import grouped, percent, ratio, si
 from explain.figures.phone import SIZE as SMALL
@@ -264,23 +264,22 @@ def nearest(points: Sequence[RooflinePoint], drawn: str = "") -> list[str]:
         if share < PARTLY:
             under.append(kernel)
             continue
-        limit = "limit" if roof.startswith("matmuls") else "limits"
-        limits = f"{roof} {limit} it" if share >= MOSTLY else f"{roof} partly {limit} it"
+        limit = f"{'partly ' * (share < MOSTLY)}{'limit' if roof.startswith('matmuls') else 'limits'}"
         hidden = f" Choose {roof} above the chart to see that roof." if roof in levels else ""
         drawn_at = next((p.flops_per_second / p.roof for p in own if p.level == drawn and p.roof), share)
         chart = f" ({shown} of the one in the chart)" if (shown := percent(drawn_at)) != percent(share) else ""
-        sentences.append(f"{name_of(kernel)} reaches {percent(share)} of the roof of {roof}{chart}: {limits}.{hidden}")
+        reached = f"The kernel reaches {percent(share)} of that roof{chart}.{hidden}"
+        sentences.append(f"**{begun(roof)} {limit} {name_of(kernel)}.** {reached}")
     if under:
         names, few = listed([name_of(kernel) for kernel in under]), len(under) == 1
         matmuls = all(compute_roof_name(point.reading) != "matmul fp32" for point in points)
-        it = "it" if few else "them"
-        told = f"neither memory nor {'the matmuls' if matmuls else 'the fp32 units'} limit {it}"
+        told = f"Neither memory nor {'the matmuls' if matmuls else 'the fp32 units'} limit {names}"
         if not (units and memories):
-            told = f"no roof here limits {it}"
-        waits = "Its warps wait" if few else "Their warps wait"
+            told = f"No roof here limits {names}"
         sentences.append(
-            f"{names} {'stays' if few else 'stay'} under {percent(PARTLY)} of every roof: {told} "
-            f"(our rule: from {percent(MOSTLY)} on a roof limits a kernel). {waits}, or run other instructions."
+            f"**{told}.** {'It stays' if few else 'They stay'} under {percent(PARTLY)} of every roof. (Our rule: from "
+            f"{percent(MOSTLY)} on a roof limits a kernel.) {'Its' if few else 'Their'} warps wait, or run other "
+            "instructions."
         )
     return sentences
 
@@ -295,7 +294,7 @@ def instructions(points: Sequence[RooflinePoint]) -> list[str]:
         return []
     first, other = map(name_of, BASES)
     return [
-        f"{other} only removes instructions, and is **{ratio(plain / base)} as fast** as {first}. So instructions "
+        f"**{other} is {ratio(plain / base)} as fast as {first}.** It only removes instructions. So instructions "
         f"outside the matmuls cost at least {percent(1 - base / plain)} of the time of {first}."
     ]
 

@@ -62,8 +62,8 @@ def _roofline_of(shown: Shown, values: Sequence[Value]) -> None:
     with beside(words):
         layout.prose(
             "**Arithmetic intensity**: the FLOPs per byte that this memory moves. The slanted roof is the memory's "
-            "bandwidth × this intensity. The flat roof is the rate of the arithmetic units. A kernel's percent: its "
-            "throughput ÷ its lowest roof (dotted)."
+            "bandwidth × this intensity. The flat roof is the rate of the arithmetic units. A dotted line goes up from "
+            "a kernel to the roof above it; the percent says how much of that roof the kernel reaches."
         )
         _roofline_at_a_value(shown, picture, values)
         with st.expander("When a roof limits a kernel"):

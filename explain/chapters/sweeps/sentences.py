@@ -313,9 +313,8 @@ def base_2(sweep: Sweep, readings: Sequence[Reading]) -> list[str]:
     times = ratio(both[0][at] / both[1][at])
     return [
         f"{base} is **{times} as fast** as {plain} {at_value(sweep.axis, int(at))}. The GPU has an instruction for "
-        f"2ˣ = exp2(x), and eˣ = exp2(x · log₂e). {base} puts log₂e into `sm_scale`: this saves a multiply per score. "
-        f"In the compiled code, exp takes {each[0]} instructions per score, {_for_tiny(masking.BASES[0])}exp2 takes "
-        f"{each[1]} (SASS for sm_90)."
+        f"2ˣ only. {base} puts log₂e into `sm_scale`, so a score needs no multiply of its own. In the compiled code, "
+        f"exp takes {each[0]} instructions per score, {_for_tiny(masking.BASES[0])}exp2 takes {each[1]}."
     ]
 
 

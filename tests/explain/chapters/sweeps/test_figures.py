@@ -400,12 +400,12 @@ def test_the_rule_of_the_roofline_is_in_its_sentences():
         told = roofline.nearest(slow)
         for kernel, share in shares.items():
             (sentence,) = (one for one in told if figures.name_of(kernel) in one)
-            assert ("neither memory nor the matmuls" in sentence) == (share < figures.PARTLY)
+            assert ("Neither memory nor the matmuls" in sentence) == (share < figures.PARTLY)
             assert ("partly limit" in sentence) == (figures.PARTLY <= share < figures.MOSTLY)
             assert (f"reaches {numbers.percent(share)}" in sentence) == (share >= figures.PARTLY)
         away = roofline.nearest(slow, "hbm")
         assert ["to see that roof" in sentence for sentence in away] == [
-            "roof of L2" in sentence or "shared memory" in sentence for sentence in away
+            sentence.startswith(("**L2 ", "**Shared memory ")) for sentence in away
         ]
     assert f"| {100e12 / 7e14:.0%} |" in roofline.roofline_table(points)
 
@@ -414,12 +414,12 @@ def test_kernels_that_no_roof_limits_are_told_once():
     points = [replace(one, flops_per_second=1e12) for one in roofline_points(measured(hbm=0.1)[-2:], ROOFS)]
     both = " and ".join(figures.name_of(kernel) for kernel in PAIR)
     (told,) = roofline.nearest(points)
-    assert told.startswith(f"{both} stay under 40% of every roof: neither memory nor the matmuls limit them (")
+    assert told.startswith(f"**Neither memory nor the matmuls limit {both}.** They stay under 40% of every roof. (")
     (alone,) = roofline.nearest(points[-1:])
-    assert "stays under" in alone
+    assert "It stays under" in alone
     assert "Its warps" in alone
     (memory,) = roofline.nearest([replace(one, compute=None) for one in points])
-    assert "no roof here limits them" in memory  # the units were not measured
+    assert f"No roof here limits {both}" in memory  # the units were not measured
 
 
 def test_on_a_phone_the_roofs_and_the_points_have_words_in_the_picture():

@@ -30,6 +30,9 @@ ALIKE = 0.05
 """By which share the times of two tiles differ at most where none is called faster."""
 FEW = 0.1
 """Which share of the saved loads HBM is spared at most where it hardly sees them."""
+LONGEST_BAR = 5.0
+"""The bar of the longest time, in rem."""
+NOT_PAID = "**Here the larger tile does not pay.**"
 OVER = 1.5
 """The most that is drawn of a program that is too large for a store, as a multiple of the store."""
 
@@ -173,7 +176,8 @@ def tiles_table(
         "spilled per thread, <br>stored + loaded", "shared memory <br>per program",
         *(["loop instructions <br>per score"] if len(looped) > 1 else []),
     ]  # fmt: skip
-    least = min((seconds for _, seconds in times.runs.values()), default=None) if times else None
+    every = [seconds for _, seconds in times.runs.values()] if times else []
+    least, longest = min(every, default=None), max(every, default=1.0)
     keys = {one: "x".join(str(one.values[name]) for name in sides_of(one.kernel)) for one in known}
     rows = []
     for one, launch in known.items():
@@ -189,10 +193,17 @@ def tiles_table(
         if times:
             seconds = times.runs[one.key][1] if one.key in times.runs else None
             told = NONE if seconds is None else duration(seconds)
-            cells.insert(0, f"<b>{told}</b>" if seconds == least and len(times.runs) > 1 else told)
+            bar = _bar(seconds / longest) if seconds and len(times.runs) > 1 else ""
+            cells.insert(0, bar + (f"<b>{told}</b>" if seconds == least and len(times.runs) > 1 else told))
         rows.append((keys[one], sides, f"Choose {sides}", cells))
     what = " × ".join(name.upper() for name in sides_of(chosen.kernel))
     return buttons([what, *map(Column, heads)], rows, keys.get(chosen, ""))
+
+
+def _bar(share: float) -> str:
+    """A bar before a number, as HTML."""
+    look = "display: inline-block; height: .7em; margin-right: .6rem; background: currentColor; opacity: .3"
+    return f'<span style="width: {LONGEST_BAR * share:.2f}rem; {look}"></span>'
 
 
 def sides_told(experiment: Experiment) -> str:
@@ -344,11 +355,13 @@ def _worth(small: Timed, large: Timed, launches: int) -> str:
             told.append(f"Possible reasons, not measured one by one: {'; '.join(reasons)}.")
         return " ".join(told)
     if launches > 1:
-        return "Here the larger tile does not pay. Which launch takes longer was not measured."
-    told = ["Here the larger tile does not pay."]
+        return f"{NOT_PAID} Which launch takes longer was not measured."
+    told = [NOT_PAID]
     saved = small.loads - large.loads
     if saved > 0 and small.read and large.read and small.read - large.read < FEW * saved:
-        told.append(f"{_delivered(small, large)}: the loads that it saves had come from the caches.")
+        told.append(
+            f"{_delivered(small, large)}: the loads that it saves would have come from the caches, not from HBM."
+        )
     if large.warps < small.warps:
         told.append(f"One possible reason: an SM holds {large.warps} warps, not {small.warps}, as compiled here.")
         told.append("Fewer are left to hide waiting. This was not measured.")

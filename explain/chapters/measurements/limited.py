@@ -39,13 +39,14 @@ UNKNOWN = (
 )
 
 
-def bar_counts() -> str:
+def why_in_base_2() -> str:
     """Why 2ˣ saves more time than the bar of the exponentials shows, in sentences."""
     each = [masking.per_exponential(kernel) for kernel in masking.BASES]
     why = f"In FlashAttention-2's compiled code, eˣ takes {each[0]} instructions per score, and 2ˣ takes {each[1]}. "
     return (
-        why * all(each)
-        + "The bar below shows something else: how long the exponentials alone would take, at their full rate."
+        "2ˣ and eˣ move the same bytes, so HBM did not cost the time that 2ˣ saves. "
+        + why * all(each)
+        + "The bar of the exponentials shows something else: how long they alone would take, at their full rate."
     )
 
 
@@ -158,10 +159,7 @@ def in_base_2(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
         return ""
     first, saved = faster[0][1], listed([f"{two.saved}{on}" for on, two in faster])
     link = f"./measurements?kernel={first.other.kernel}"
-    return (
-        f"**[Computing 2ˣ instead of eˣ]({link}) saves {saved}**{first.at}. Both move the same bytes, so HBM did not "
-        f"cost this time. {bar_counts()}"
-    )
+    return f"**[Computing 2ˣ instead of eˣ]({link}) saves {saved}**{first.at}."
 
 
 def _ms(seconds: float) -> str:
@@ -240,7 +238,7 @@ def drawn(plan: Plan, shown: Sequence[Entry], kernel: str) -> str:
             y += ROW
     runs = max(len(found.of_hbm) for found in known.values())
     said = "The share of a run's time that each would need alone, at its measured full rate."
-    said += f" Light: the largest of the {count(runs)} runs." * spread
+    said += f" Dark: the smallest of the {count(runs)} runs. Light: up to the largest." * spread
     said += f" From {percent(LIMIT)} on (dashed) we call it the limit."
     for words in wrapped(said, 0.95 * WIDE, 13):
         parts.append(text(0, y + 9, words, size=13, faint=True))

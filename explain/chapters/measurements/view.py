@@ -324,8 +324,11 @@ def _why(chosen: Choice, shown: Sequence[Entry]) -> None:
         told.append(findings.loads(chosen.plan, shown[0], chosen.kernel))
     if chosen.quantity in (None, *points.WITH_SPILLS):
         told += _by_gpu(shown, lambda one: findings.spilled(chosen.plan, one, chosen.kernel))
+    saved = limited.in_base_2(chosen.plan, shown, chosen.kernel)
     if chosen.quantity == points.TIME:
-        told.append(limited.in_base_2(chosen.plan, shown, chosen.kernel))
+        told.append(saved)
+    if saved and (chosen.quantity == points.TIME or len(shown) == 1):
+        told.append(limited.why_in_base_2())
     if any(told):
         with st.expander("Why these numbers"):
             layout.prose(unbroken("\n\n".join(filter(None, told))))
@@ -500,6 +503,7 @@ def own_gpu(beside: DeltaGenerator) -> None:
         ("Measure everything", "python -m explain measure", every),
     )
     with beside, st.container(key="looked up"):
+        layout.prose("**Three commands. Only the third measures everything.**")
         for number, (heading, command, told) in enumerate(steps, start=1):
             with st.container(border=True, key=f"step {number}"):
                 layout.header(f"{number}. {heading}")

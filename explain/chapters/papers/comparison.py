@@ -25,8 +25,9 @@ def reproduced(ours: float, low: float, high: float) -> bool:
 
 
 def compared(what: str, ours: float, papers: float) -> str:
-    """A ratio beside the paper's, and how they compare."""
-    return f"{what}: {ratio(ours)} here and {ratio(papers)} in the paper {chip(reproduced(ours, papers, papers))}"
+    """A ratio beside the paper's, and how they compare, as a line of a Markdown list."""
+    close = reproduced(ours, papers, papers)
+    return f"- {chip(close)} **{what}**: {ratio(ours)} here, {ratio(papers)} in the paper"
 
 
 PARTLY = ":orange-badge[partly: the size is reproduced, the starting point is not]"
@@ -35,7 +36,7 @@ PARTLY = ":orange-badge[partly: the size is reproduced, the starting point is no
 
 def chip(close: bool) -> str:
     """The verdict as a Markdown badge."""
-    return f":green-badge[✓ reproduced {WITHIN}]" if close else ":orange-badge[✗ not reproduced]"
+    return f":green-badge[✓ {WITHIN}]" if close else ":orange-badge[✗ not reproduced]"
 
 
 def short(record: Record) -> str:

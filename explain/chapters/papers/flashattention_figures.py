@@ -55,8 +55,9 @@ def figure_2_verdict(record: Record) -> str:
         f"\n\nThe {short(record)} speeds up standard attention {ratio(slow)} and FlashAttention only {ratio(fast)}. So "
         "the gap in time is smaller."
     ) * (slow > NEAR * fast)
-    told = f"**Standard attention ÷ FlashAttention. {compared('Bytes', *moved)} {compared('Time', *taken)}**"
-    return told + because
+    return (
+        f"**Standard attention ÷ FlashAttention**\n\n{compared('Bytes', *moved)}\n{compared('Time', *taken)}{because}"
+    )
 
 
 def figure_2_time(record: Record) -> str:
@@ -85,7 +86,9 @@ def figure_2(record: Record) -> go.Figure | str:
             y=names, x=values, orientation="h", name=name, marker_color=colour, textposition="outside",
             cliponaxis=False, text=[f"<b>{ratio(value)}</b> {name}" for value in values], hoverinfo="skip",
         )  # fmt: skip
-    figure.update_xaxes(ticksuffix=" ×", showgrid=False, range=[0, 1.5 * max(max(pair) for pair in found)])
+    figure.update_xaxes(
+        ticksuffix=" ×", showgrid=False, showticklabels=False, range=[0, 1.5 * max(max(pair) for pair in found)]
+    )
     figure.update_yaxes(autorange="reversed", ticksuffix="  ")
     figure.update_layout(
         title={"text": "standard attention ÷ FlashAttention", "font": {"size": FONT + 1}}, height=250,
@@ -110,12 +113,12 @@ def theorem_verdict(record: Record) -> str:
     if not found:
         return ""
     near = all(abs(power - theory) < 0.2 for _, theory, power, _ in found)
-    means = {"B": "Twice the tile, half the bytes: ", "N": "Twice N, four times the bytes: "} if near else {}
-    each = " ".join(
-        f"{means.get(axis, f'Over {axis}: ')}slope {_slope(power)} (theory {number(theory)}{less})."
+    means = {"B": "Twice the tile, half the bytes", "N": "Twice N, four times the bytes"} if near else {}
+    each = "\n".join(
+        f"- {means.get(axis, f'Over {axis}')}: slope **{_slope(power)}** (theory {number(theory)}{less})"
         for axis, theory, power, less in found
     )
-    return f"**{'Reproduced' if near else 'Other slopes'} between L2 and the SMs, by FlashAttention-2.** {each}"
+    return f"**{'Reproduced' if near else 'Other slopes'} between L2 and the SMs, by FlashAttention-2.**\n\n{each}"
 
 
 def table_2(record: Record) -> str:
@@ -235,7 +238,10 @@ def theorem(record: Record) -> Pair:
                 x=math.log10(spills), y=math.log10(moved / 1e9), ax=0, ay=-95, arrowhead=2, arrowwidth=1,
                 text=f"B = {spills} spills registers", xanchor="right", font={"size": FONT},
             )  # fmt: skip
-    return (tiles, drawn("longer sequences, tiles of 128 × 64", by_length, x="N"))
+    lengths = drawn("longer sequences, tiles of 128 × 64", by_length, x="N")
+    decades = [10.0**power for power in range(-3, 3)]
+    lengths.update_yaxes(title="bytes", tickvals=decades, ticktext=[si(1e9 * gigabytes, "B") for gigabytes in decades])
+    return tiles, lengths
 
 
 def _theory(beside: Line, power: int) -> list[Line]:
@@ -341,8 +347,8 @@ def tables_verdict(record: Record) -> str:
     time, memory = (table[standard][at] / table[flash][at] for table in (flashattention.TABLE_20,
         flashattention.TABLE_21))  # fmt: skip
     return (
-        f"**Standard attention ÷ FlashAttention at N = {count(n)}. {compared('Memory', held[0] / held[1], memory)} "
-        f"{compared('Time', taken[0] / taken[1], time)}**"
+        f"**Standard attention ÷ FlashAttention at N = {count(n)}**\n\n"
+        f"{compared('Memory', held[0] / held[1], memory)}\n{compared('Time', taken[0] / taken[1], time)}"
     )
 
 
@@ -427,6 +433,6 @@ def hierarchy_verdict(record: Record) -> str:
     between = record.roofs.get("l2")
     besides = f" L2, which the pyramid leaves out, is between them: {si(between.per_second, 'B/s')}." if between else ""
     return (
-        f"**{order}: SRAM, HBM, host memory. {compared('SRAM ÷ HBM', ours[0] / ours[1], papers[0] / papers[1])}**"
-        f"{besides}"
+        f"**{order}: SRAM, HBM, host memory.**{besides}\n\n"
+        f"{compared('SRAM ÷ HBM', ours[0] / ours[1], papers[0] / papers[1])}"
     )

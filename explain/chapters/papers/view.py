@@ -288,7 +288,7 @@ def _told(words: str) -> None:
     about, _, differs = words.partition(_DIFFERS)
     layout.prose(about)
     if differs:
-        with st.expander("What differs from the paper", expanded=True):
+        with st.expander("What differs from the paper"):
             layout.prose(differs)
 
 

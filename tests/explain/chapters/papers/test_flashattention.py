@@ -150,7 +150,7 @@ def test_the_pyramid_has_a_verdict_with_both_ratios():
     told = flashattention_figures.hierarchy_verdict(SHIPPED)
     shared, hbm = (SHIPPED.roofs[level].per_second for level in ("shared", "hbm"))
     assert told.startswith("**The same order")
-    assert f"SRAM ÷ HBM: {ratio(shared / hbm)} here" in told
+    assert f"**SRAM ÷ HBM**: {ratio(shared / hbm)} here" in told
     slow = replace(SHIPPED.roofs["shared"], per_second=hbm / 2)
     other = replace(SHIPPED, roofs={**SHIPPED.roofs, "shared": slow})
     assert flashattention_figures.hierarchy_verdict(other).startswith("**Another order")

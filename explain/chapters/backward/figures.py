@@ -199,7 +199,7 @@ def kept_or_not(like: Experiment, *, narrow: bool = False) -> str:
               f"FlashAttention keeps these: {number(standard.kept / flash.kept, 2)} × less"),
     ]  # fmt: skip
     told = f"P has {moved(standard.kept)}; O and L have {moved(flash.kept)}"
-    return svg.picture(*((366, 2 * side + 34) if narrow else (620, side + 12)), told, parts, "38rem")
+    return svg.picture(*((366, 2 * side + 34) if narrow else (620, side + 12)), told, parts, "52rem")
 
 
 @kept
@@ -247,7 +247,7 @@ def bills(like: Experiment) -> str:
 def price(like: Experiment) -> str:
     """What recomputing S costs beside keeping P: matmuls per tile, in a sentence."""
     standard, flash, atomic = (memory.bill(kernel, like).matmuls for kernel in memory.KERNELS)
-    return f"The price: {atomic} or {flash} matmuls per tile, not {standard}."
+    return f"**The price of not keeping P: {atomic} or {flash} matmuls per tile, not {standard}.**"
 
 
 BILLED: Sequence[tuple[str, Callable[[memory.Bill], float], Callable[[float], str]]] = (
@@ -338,7 +338,7 @@ def _called(variant: Variant) -> str:
 
 
 def concluded(case: measured.Case) -> str:
-    """What the record says of time, of memory, and of the bytes that HBM moves; in words."""
+    """What the record says of time; in words."""
     kept, passes, atomic = (point.seconds or 0.0 for point in case.points)
     ways = ("the two-pass kernel", "the kernel with atomics")
     slower = [time > kept for time in (passes, atomic)]
@@ -346,7 +346,7 @@ def concluded(case: measured.Case) -> str:
     fast = [one.seconds for one in case.fast if one.seconds]
     if fast:
         said = f"keeping P takes {duration(kept)}; written for speed, recomputing takes {_span(fast)}."
-    said = f"On {case.gpu}, {said}{_least_of_keeping(case, fast)}"
+    said = f"**On {case.gpu}, {said}**{_least_of_keeping(case, fast)}"
     if slower[0] == slower[1]:
         said += (
             f" Our two readable kernels are {'slower' if slower[0] else 'faster'}, {duration(passes)} and "
@@ -366,9 +366,14 @@ def concluded(case: measured.Case) -> str:
             f"\n\nFlashAttention-2 has five matmuls and atomics too, and takes {duration(second)}. The five-matmul "
             "method is not slow. Our readable code for it is."
         )
+    return said
+
+
+def memory_and_bytes(case: measured.Case) -> str:
+    """What the record says of memory, and of the bytes that HBM moves; in words."""
     values = case.points[0].experiment.values
-    said += (
-        "\n\n**Memory,** beyond the three gradients: the two-pass kernel needs only δ. The kernel with atomics needs δ "
+    said = (
+        "**Memory,** beyond the three gradients: the two-pass kernel needs only δ. The kernel with atomics needs δ "
         "and the sum of dQ in float32. Standard attention needs dP and dS. P is its input: another "
         f"{moved(memory.kept(memory.KERNELS[0], values))}."
     )
@@ -379,7 +384,7 @@ def concluded(case: measured.Case) -> str:
         for way, found, formula in zip(("Two passes", "With atomics"), hbm[1:], least[1:], strict=True):
             fewer = [number(one, 2) for one in ((hbm[0] or 0) / (found or 1), least[0] / formula)]
             said += f" {way}: counted {fewer[0]} × fewer, by formula {fewer[1]} ×."
-        said += " The formula has no spills." * bool(spilling)
+        said += " The formula has no spills." * any(map(_spilled, case.points[1:]))
     return said
 
 

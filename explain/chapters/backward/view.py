@@ -73,8 +73,7 @@ def without_p() -> None:
     like = _billed(4096, 64)
     pictures.drawing(figures.kept_or_not(like), figures.kept_or_not(like, narrow=True))
     layout.prose(
-        "**L**, the logsumexp: one number per query, the logarithm of the sum of exp(scores). In the code it is `lse`. "
-        f"{figures.price(like)}"
+        "**L**, the logsumexp: one number per query, the logarithm of the sum of exp(scores). In the code it is `lse`."
     )
     st.caption("16 heads, bf16 · bytes by formula · P and O are drawn to one scale, L is a hairline")
 
@@ -265,6 +264,8 @@ def measured() -> None:
         if answer:
             with st.expander(question):
                 layout.prose(answer)
+        with st.expander("Memory and HBM bytes of the three kernels"):
+            layout.prose(figures.memory_and_bytes(case))
         layout.prose(
             "So the order of the loops saves memory and bytes. Speed also needs code that is written for it: "
             "`kernels/attention_backward.py` is ours."
@@ -275,6 +276,7 @@ def measured() -> None:
 def who_writes_dq() -> None:
     """Which program may write dQ."""
     words = (
+        f"{figures.price(_billed(4096, 64))}\n\n"
         "dK and dV are sums over queries. dQ is a sum over keys. So one loop cannot finish all three on chip.\n\n"
         "Let a program keep a tile of keys, and all queries pass. At the end its tiles of dK and dV are complete. Its "
         "sum for dQ covers only its own keys.\n\n"

@@ -130,7 +130,7 @@ def test_the_measured_kernels_of_a_case_had_the_same_inputs_and_tiles():
             assert len(times) == len(case.points)
             assert all(time in figures.measured_bars(case) for time in times)
             told, counted = figures.concluded(case), " ".join(figures.counted(case))
-            assert "standard attention" in told
+            assert "Standard attention" in figures.memory_and_bytes(case)
             _, passes, atomic = (point.counters.cold for point in case.points if point.counters)
             both = passes.spilled_bytes and atomic.spilled_bytes
             assert ("Both spill" in told) == bool(both)
@@ -167,7 +167,7 @@ def test_kernels_written_for_speed_stand_beside_a_case_of_the_same_size_and_gpu(
             assert len(case.fast) == len(same[0].best if same and record.gpu == speed.provenance.gpu else ())
             assert all(duration(one.seconds) in figures.measured_bars(case) for one in case.fast if one.seconds)
             assert ("written for speed" in figures.concluded(case)) == bool(case.fast)
-            assert figures.concluded(case).startswith(f"On {record.gpu}, ")
+            assert figures.concluded(case).startswith(f"**On {record.gpu}, ")
 
 
 def test_a_broken_lse_makes_dv_too_large_by_exp_m():

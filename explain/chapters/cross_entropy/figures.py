@@ -13,12 +13,13 @@ from explain.chapters.cross_entropy.measured import COMPILED, EAGER, LEAST, OURS
 from explain.chapters.cross_entropy.states import Loss, State
 from explain.chapters.flash_attention.figures import Group
 from explain.experiment import Experiment
-from explain.figures.labels import shortened, text_width, wrapped
-from explain.figures.numbers import aligned, count, fixed, moved, percent, ratio, ratios
+from explain.figures.labels import shortened, text_width, widest, wrapped
+from explain.figures.numbers import aligned, capacity, count, fixed, moved, percent, ratio, ratios
 from explain.figures.palette import css, css_ink
 from explain.figures.palette import kernel as kernel_hue
 from explain.figures.svg import line, path, picture, rect, text
 from explain.figures.tables import Column, Columns, markdown
+from explain.gpus import Gpu
 from explain.kept import kept
 from kernels.catalog import KERNELS
 from kernels.parameters import ITEM_BYTES
@@ -32,6 +33,39 @@ MOVED: tuple[Group, ...] = (
 """What a forward pass moves: X are the logits."""
 TENSORS: tuple[Group, ...] = (({"H": ("h",)}, "hbm"), ({"W": ("w",)}, "hbm"), ({"X": ("x",)}, "scores"))
 """The same without a few numbers per token, which no bar of a training step shows."""
+
+
+def dh_bytes(tokens: int, dim: int) -> int:
+    """The bytes of a tile's dH, which is summed in float32."""
+    return 4 * tokens * dim
+
+
+@kept
+def dh_on_chip(tokens: int, dims: Sequence[tuple[str, int]], gpu: Gpu, *, narrow: bool = False) -> str:
+    """The dH of a tile of tokens at each d as bars, beside all registers and shared memory of one SM."""
+    room, most = gpu.register_bytes_sm + gpu.shared_bytes_sm, max(dh_bytes(tokens, dim) for _, dim in dims)
+    names = [f"{name}, d = {count(dim)}" for name, dim in dims]
+    left = 0.0 if narrow else widest(names) + 12
+    width, pitch, drop = (300.0, 52.0, 20.0) if narrow else (430.0, 34.0, 0.0)
+    fits = left + width * room / most
+    told = f"one SM's registers and shared memory: {capacity(room)}"
+    top = 46 if narrow else 26
+    parts = [
+        text(0, 14, f"dH of {tokens} tokens", bold=True),
+        text(min(fits, left + width - text_width(told)), top - 12, told, faint=True),
+    ]
+    for i, (name, (_, dim)) in enumerate(zip(names, dims, strict=True)):
+        y, size = top + pitch * i, dh_bytes(tokens, dim)
+        hue = css("acc" if size <= room else "alarm")
+        long = width * size / most
+        parts += [
+            text(0 if narrow else left - 12, y + 16, name, anchor="start" if narrow else "end"),
+            rect(left, y + drop + 2, long, 22, hue, opacity=0.55, stroke=hue, title=f"{name}: {count(size)} B"),
+            text(max(left + long, fits if size <= room else 0) + 8, y + drop + 18, capacity(size), bold=True),
+        ]
+    parts.append(line(fits, top - 6, fits, top + pitch * len(dims), dash="4 3"))
+    right = left + width + text_width("0.00 MiB", bold=True) + 16
+    return picture(right, top + 6 + pitch * len(dims), f"dH of {tokens} tokens beside an SM", parts, "44rem")
 
 
 @kept

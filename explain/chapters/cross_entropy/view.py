@@ -17,6 +17,8 @@ from explain.chapters.flash_attention.figures import traffic_bars
 from explain.experiment import Experiment
 from explain.figures.labels import unbroken
 from explain.figures.numbers import aligned, capacity, count, moved, number, percent
+from explain.figures.tables import markdown
+from explain.gpus import DEFAULT, GPUS
 from explain.trace.model import Trace
 from explain.ui import controls, layout, pictures, stepper
 from explain.ui.exercises import ask
@@ -45,9 +47,9 @@ WORDS = {
 STOPS, REAL, HOW_FAST = ("Why a large d needs another way", "What real kernels do", "How fast, in how much memory?")
 """The sections that `DESIGNS` link to."""
 DESIGNS = (
-    ("Small kernel", "writes no logits. Forward: only the loss and L of each token.", "In the player; see also", STOPS),
-    ("Chunked kernel", "writes the logits of a chunk of tokens, then dX in their place.", "Timed in", HOW_FAST),
-    ("Cut Cross-Entropy", "writes no logits, and adds to dH and dW in HBM tile by tile.", "Not timed; drawn in", REAL),
+    ("Small kernel", "no logits; forward only the loss and L of each token", "in the player; see also", STOPS),
+    ("Chunked kernel", "the logits of a chunk of tokens, then dX in their place", "timed in", HOW_FAST),
+    ("Cut Cross-Entropy", "no logits; it adds to dH and dW tile by tile", "drawn in", REAL),
 )
 """Three kernels to keep apart: name, what it writes, what the page does with it, and where."""
 CARD_BYTES = 80_000_000_000
@@ -69,11 +71,12 @@ SET = "cross entropy: tokens set not to count"
 def introduced() -> str:
     """What the logits are, and how large in a training step."""
     layer = _llama()
-    size, factor = layer.logit_bytes(TOKENS), layer.logit_bytes(TOKENS) / layer.weight_bytes
+    size, factor = layer.logit_bytes(TOKENS), number(layer.logit_bytes(TOKENS) / layer.weight_bytes)
+    times = "twice" if factor == "2" else f"{factor} times"
     return (
         "A language model's last layer gives each token one **logit** for each entry of the vocabulary: X = H Wᵀ. "
-        f"For {count(TOKENS)} tokens of {layer.name}, X takes {moved(size)}, {number(factor)} × W. The loss needs two "
-        "numbers of each row."
+        f"For {count(TOKENS)} tokens of {layer.name}, X takes {moved(size)}, {times} the size of W. The loss "
+        "needs two numbers of each row."
     )
 
 
@@ -100,9 +103,9 @@ def step_through(way: str) -> None:
 @repeated
 def three_designs() -> None:
     """Three kernels that the page speaks of, in one line each."""
-    for place, (name, writes, shown, heading) in zip(st.columns(3, gap="large"), DESIGNS, strict=True):
-        with place:
-            layout.prose(f"**{name}** {writes} {shown} [{heading}](#{layout.anchor(heading)})")
+    rows = [(f"**{name}**", writes, f"{shown} [{heading}](#{layout.anchor(heading)})")
+            for name, writes, shown, heading in DESIGNS]  # fmt: skip
+    st.markdown(markdown(("three kernels", "to HBM it writes", "on this page"), rows))
 
 
 @st.fragment
@@ -138,24 +141,7 @@ def _does_it_fit(tokens: int) -> str:
         f"{percent(both / CARD_BYTES)} of a card of {number(CARD_BYTES / 1e9)} GB. The chunked kernel holds the logits "
         f"of {count(part)} tokens at a time, {moved(layer.logit_bytes(part))}, and puts dX in their place. The rest, "
         f"{moved(both - layer.logit_bytes(part))}, is room for more tokens. How many depends on what the other layers "
-        f"keep per token.{_measured_saving(layer, tokens)}"
-    )
-
-
-def _measured_saving(layer: Layer, tokens: int) -> str:
-    """How much more PyTorch eager's peak has than ours, and room for how many matrices X, in words; else empty."""
-    found = measured.measured()
-    case = found.case({"tokens": tokens, "vocab": layer.vocab, "dim": layer.dim}) if found else None
-    peaks = {one.name: one.peak_bytes for one in case.variants} if case else {}
-    eager, ours = peaks.get(measured.EAGER), peaks.get(measured.OURS)
-    if not eager or not ours:
-        return ""
-    many = (eager - layer.weight_bytes - layer.hidden_bytes(tokens)) // layer.logit_bytes(tokens)
-    return (
-        f" The measured peaks differ by more, {moved(eager - ours)} (*{HOW_FAST}*): beside H and W, the peak of "
-        f"{measured.EAGER} has room for {many} matrices of this size, not 2."
-        if many > 2
-        else ""
+        f"keep per token. *{HOW_FAST}* has the measured peaks."
     )
 
 
@@ -316,32 +302,28 @@ def _this_kernel(experiment: Experiment) -> None:
         f"and once in the launch that holds rows of W, for dW. That makes {matmuls} matmuls in place of 3. It is "
         "the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch "
         "write the same element.\n\n"
-        "**Where the limit comes from.** The forward pass takes any d. It reads H and W in pieces of d, and keeps only "
-        "a tile of X on chip. In the backward pass each tile of X adds to all d columns of dH. So a program keeps dH "
-        f"of its tokens on chip: tokens × d numbers. For {p['block_m']} tokens and d = {p['dim']}, dH takes "
-        f"{_dh(p['block_m'], p['dim'])}. With fewer tokens a larger d would fit. But each tile of tokens loads all of "
-        "W, so fewer tokens means more loads of W. In the same way, the launch for dW keeps rows of dW on chip.",
+        "**Where the limit comes from.** The forward pass takes any d. In the backward pass each tile of X adds to all "
+        "d columns of dH. So a program keeps dH of its tokens on chip: tokens × d numbers. With fewer tokens a larger "
+        "d would fit. But each tile of tokens loads all of W again. In the same way, the launch for dW keeps rows of "
+        "dW on chip.",
     ):
+        small, large = min(LAYERS, key=lambda layer: layer.dim), _llama()
+        dims = (("player", p["dim"]), (small.name, small.dim), (large.name, large.dim))
+        pictures.drawing(*(figures.dh_on_chip(p["block_m"], dims, GPUS[DEFAULT], narrow=one) for one in (False, True)))
         st.markdown(figures.backward_table(forward, wide))
         st.caption(f"formula · forward and backward pass · kept: for the backward pass · {_sizes(p)}")
-
-
-def _dh(tokens: int, dim: int) -> str:
-    """A tile's dH in bytes; it is summed in float32."""
-    return capacity(4 * tokens * dim)
 
 
 def _real_kernels() -> None:
     """How kernels for a large d do without the logits."""
     tokens, vocab, dim, rows = (LONG[name] for name in ("tokens", "vocab", "dim", "block_m"))
-    large, small = _llama(), min(LAYERS, key=lambda layer: layer.dim)
+    small = min(LAYERS, key=lambda layer: layer.dim)
     with layout.part(
         REAL,
-        f"{large.name} has d = {count(dim)}. There the dH of {rows} tokens takes {_dh(rows, dim)}. With the "
-        f"{count(small.dim)} of {small.name} it takes {_dh(rows, small.dim)}. Both are more than an SM has. With tiles "
-        f"of {FEWEST} tokens, the smallest for a matmul, {small.name} needs {_dh(FEWEST, small.dim)}. But then all of "
-        f"W is loaded {count(tiles(tokens, FEWEST))} times instead of {count(tiles(tokens, rows))}. So real kernels "
-        "add to dH and dW in HBM.\n\n"
+        f"With tiles of {FEWEST} tokens, the smallest for a matmul, dH of {small.name} takes "
+        f"{capacity(figures.dh_bytes(FEWEST, small.dim))} and fits. But then all of W is loaded "
+        f"{count(tiles(tokens, FEWEST))} times instead of {count(tiles(tokens, rows))}. So real kernels add to dH and "
+        "dW in HBM.\n\n"
         "They differ in how often they compute X. Liger's kernel and our chunked one do write logits to HBM, but only "
         "those of some tokens at a time: to write X and read it takes less time than a second matmul.",
     ):

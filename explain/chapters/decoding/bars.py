@@ -9,7 +9,7 @@ from typing import NamedTuple
 from explain.figures.labels import text_width, widest, wrapped
 from explain.figures.svg import picture, rect, text
 
-PITCH = 20.0
+PITCH = 27.0
 
 
 class Bar(NamedTuple):
@@ -39,11 +39,11 @@ def groups(cases: Sequence[tuple[str, Sequence[Bar]]], label: str, *, narrow: bo
             top, long = y + head + 4 + n * PITCH, scale * bar.length
             told = f"{bar.name}: {bar.told}"
             parts += [
-                text(x + left - 8, top + 13, bar.name, anchor="end", faint=True),
+                text(x + left - 8, top + 17, bar.name, anchor="end", faint=True),
                 rect(
                     x + left, top + 1, long, PITCH - 5, bar.colour, opacity=bar.opacity, stroke=bar.colour, title=told
                 ),
-                text(x + left + long + 8, top + 13, bar.told),
+                text(x + left + long + 8, top + 17, bar.told),
             ]
     width, down = across * (wide + 36) - 36, math.ceil(len(cases) / across)
     return picture(width, down * high, label, parts, "30rem" if narrow else "54rem")

@@ -40,6 +40,8 @@ SPLITS_SHOWN, TURNS_HIGH, TIMES_HIGH = 64, 210.0, 170.0
 """The most splits on the axis of the keys that an SM reads; that picture's height, and what the times below it add."""
 ALIKE = 0.8
 """SMs that read at least this share of the most keys look alike."""
+PALER = 0.6
+"""What is left of the colour of the others."""
 ROWS_SHOWN = (1, 2048)
 """The fewest and the most rows on the axis of the bound."""
 
@@ -69,12 +71,12 @@ def sms(filled: Filled, gpu: Gpu, found: Curves | None = None, *, narrow: bool =
     parts = [text(0, 16, said, bold=True)]
     for sm, keys in enumerate(keys for keys, sms in of_sms for _ in range(sms)):
         x, y = 1 + sm % across * (cell + gap), top + sm // across * (cell + gap)
-        parts.append(_square(x, y, cell, SOLID * keys / most, f"SM {sm + 1}: {count(keys)} keys"))
+        parts.append(_square(x, y, cell, _shade(keys, most), f"SM {sm + 1}: {count(keys)} keys"))
     y, x = top + down * (cell + gap) + 18, 1.0
     for keys, words in _legend([keys for keys, _ in of_sms]):
         if x + 20 + text_width(words) > width:
             x, y = 1.0, y + 20
-        parts += [_square(x, y - 12, 14, SOLID * keys / most, words), text(x + 20, y, words, faint=True)]
+        parts += [_square(x, y - 12, 14, _shade(keys, most), words), text(x + 20, y, words, faint=True)]
         x += 20 + text_width(words) + 24
     curve = found.of(filled, gpu) if found else None
     parts += _turns(filled, gpu, y + 34, width, curve)
@@ -91,6 +93,11 @@ def _legend(sizes: Sequence[int]) -> Iterable[tuple[int, str]]:
             yield keys, f"reads {count(keys)} keys{f', {share}' * (fewest < most)}"
     if not sizes[-1]:
         yield 0, "idle"
+
+
+def _shade(keys: int, most: int) -> float:
+    """The opacity of an SM with so many keys: one with fewer than the most is clearly paler."""
+    return SOLID * keys / most * (1 if keys > ALIKE * most else PALER)
 
 
 def _square(x: float, y: float, side: float, opacity: float, title: str) -> str:
@@ -166,7 +173,7 @@ def _turns(filled: Filled, gpu: Gpu, y: float, width: float, curve: Curve | None
 def sms_words(filled: Filled, gpu: Gpu) -> str:
     """How full the GPU is, how many splits run at once, and what the merge costs."""
     one = f"{filled.batch} sequence{'s' * (filled.batch > 1)} × {KV_HEADS} heads of keys × {splits_of(filled.splits)}"
-    alone = "One part needs no merge. This kernel runs the merge anyway. " * (filled.splits == 1)
+    alone = "One part needs no merge; this kernel runs it anyway. " * (filled.splits == 1)
     merge = (
         f"{alone}O and lse of {_parts(filled.splits)} are written and read: **{moved(filled.merge_bytes)}**, "
         f"{_share(filled.merge_bytes / filled.cache_bytes)} of K and V."

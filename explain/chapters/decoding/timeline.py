@@ -15,10 +15,12 @@ from kernels.parameters import ITEM_BYTES
 from kernels.traffic import tiles
 
 KEYS, PART = css("hbm"), css(SYMBOLS["O"])
-LANE, GAP, LANES_HIGH = 22.0, 5.0, 176.0
+LANE, GAP, LANES_HIGH = 32.0, 6.0, 240.0
 """A lane's height, the space below it, and the most height of all lanes: of many parts they are lower."""
-WORDS_HIGH = 14.0
+WORDS_HIGH = 18.0
 """The lowest lane with words in it."""
+TOLD = {False: 15.0, True: 12.0}
+"""The size of a lane's words, by `narrow`."""
 LINE = 19.0
 WIDTHS = {False: 834.0, True: 370.0}
 """Of the picture, by `narrow`."""
@@ -106,8 +108,8 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
             keys = _keys(p["kv_len"], range(one, one + 1), p["block_n"])
             told = f"{keys.start}–{keys.stop - 1}"
             yield rect(x, y, wide - 1, high, KEYS, opacity=PALE, stroke=KEYS, title=f"SM {sm}: keys {told}")
-            if text_width(told, 12) + 4 < wide and high >= WORDS_HIGH:
-                yield text(x + wide / 2, y + high / 2 + 4, told, anchor="middle", size=12)
+            if text_width(told, TOLD[narrow]) + 4 < wide and high >= WORDS_HIGH:
+                yield text(x + wide / 2, y + high / 2 + 5, told, anchor="middle", size=TOLD[narrow])
 
     def box(place: float, y: float, opacity: float, told: str) -> str:
         return rect(left + place * scale, y, part * scale - 1, high, PART, opacity=opacity, stroke=PART, title=told)
@@ -119,7 +121,7 @@ def drawn(experiment: Experiment, *, narrow: bool = False) -> str:
     body += [
         text(left - 8, y + LANE / 2 + 5, OTHERS, anchor="end", faint=True),
         rect(left, y, many * tile * scale - 1, LANE, "none", stroke=css("slate"), dashed=True),
-        text(left + many * tile * scale / 2, y + LANE / 2 + 4, "idle", anchor="middle", size=12),
+        text(left + many * tile * scale / 2, y + LANE / 2 + 5, "idle", anchor="middle", size=TOLD[narrow]),
     ]
     y += LANE + 12 + above
     body += heading(y, split)

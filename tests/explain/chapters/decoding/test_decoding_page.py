@@ -59,7 +59,7 @@ def test_the_question_of_splits_does_not_ask_for_a_number_that_needs_a_second_ro
 def test_one_of_a_thing_is_not_many():
     said = figures.sms_words(Filled(1, 32768, 1), H200)
     assert "× 1 split = " in said
-    assert "One part needs no merge." in said
+    assert "One part needs no merge;" in said
     assert "O and lse of the part are written and read" in said
     assert "less than 0.1% of K and V" in said
     assert "of 1 key if" in figures.masks_words(1, 1)

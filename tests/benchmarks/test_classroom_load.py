@@ -11,6 +11,7 @@ import pytest
 from websockets.exceptions import ConnectionClosedError
 
 from benchmarks import classroom_load
+from explain.tab import Tab
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_a_student_who_gives_up_is_told_from_one_who_lost_the_connection(error, 
         raise error
 
     monkeypatch.setattr(classroom_load, "open_socket", no_socket)
-    monkeypatch.setattr(classroom_load.Tab, "rerun", fail)
+    monkeypatch.setattr(Tab, "rerun", fail)
     tally = classroom_load.Tally()
     asyncio.run(classroom_load.attend("", iter(["softmax"]), 0.0, [], tally, random.Random(0)))
     assert (tally.dropped, tally.gave_up, tally.failed) == (1, gave_up, 0)

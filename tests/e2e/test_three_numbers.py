@@ -66,3 +66,11 @@ def test_a_term_that_another_launch_calls_otherwise_is_found(opened):
     page.get_by_role("button", name="Loads of p", exact=True).click()
     expect(page.locator(".watch .moves")).to_have_attribute("data-of", re.compile("^1/"))
     expect(page.locator(".counters td.followed")).to_have_class(re.compile("lit"))
+
+
+@pytest.mark.parametrize("depth", ["idea", "code"])
+def test_a_terms_loads_are_marked_on_the_timeline_at_each_depth(opened, depth):
+    page = opened(f"kernel=flash_attention&depth={depth}")
+    page.get_by_role("button", name="Loads of v", exact=True).click()
+    expect(page.locator(".timeline-key .watched")).to_have_text("▼ loads of v")
+    expect(player(page).locator(f"[data-depth={depth}]")).to_have_attribute("aria-pressed", "true")

@@ -265,7 +265,7 @@ def libraries_told(libraries: Sequence[Variant]) -> str:
     fastest = f"{'the fastest here, ' * (len(found) > 1)}{best.label}{',' * (len(found) > 1)}"
     return (
         f"To use attention, call a library: {fastest} reaches **{tera(best.per_second or 0.0)} TFLOP/s** (10¹² "
-        "operations per second). This page shows how a kernel gets there."
+        "operations per second). This page shows what makes a kernel that fast."
     )
 
 

@@ -23,10 +23,11 @@ def choices() -> Shown | None:
 
 def sweep_points(shown: Shown) -> None:
     """Every point as a table, and as CSV."""
-    with st.expander(f"All {len(shown.readings)} points"):
+    table, csv = st.columns([5, 1])
+    with table, st.expander(f"All {len(shown.readings)} points"), st.container(key="numbers of the sweep"):
+        st.markdown(_points_table(shown))
+    with csv:
         csv_download("All points as CSV", shown.csv, f"tilescope-sweep-{shown.sweep.axis}", key="csv of the sweep")
-        with st.container(key="numbers of the sweep"):
-            st.markdown(_points_table(shown))
 
 
 @kept

@@ -464,7 +464,7 @@
 
   /** The colours of a plot's ticks and of its ground: Streamlit draws it in a new theme some time after the page. */
   const plotColours = (plot) => [
-    getComputedStyle(plot.querySelector(".xtick text") ?? plot).fill,
+    getComputedStyle(plot.querySelector(".xtick text, .ytick text") ?? plot).fill,
     plot.querySelector(".main-svg")?.style.background || "none",
   ];
   const isHalfDrawn = ([ink, ground]) => {

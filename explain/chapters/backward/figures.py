@@ -176,7 +176,7 @@ def _matrices(formula: str, shapes: Mapping[str, tuple[int, int]], unit: float, 
 def kept_or_not(like: Experiment, *, narrow: bool = False) -> str:
     """P, N × N and crossed out, beside O and L, to one scale, with all heads' bytes; a `narrow` one for a phone."""
     standard, flash, _ = (memory.bill(kernel, like) for kernel in memory.KERNELS)
-    n, d = like.values["seq_len"], like.values["head_dim"]
+    heads, n, d = (like.values[name] for name in ("heads", "seq_len", "head_dim"))
     side, top = 110.0, 4.0
     thin, second = side * d / n, (0.0, side + 22) if narrow else (330.0, 0.0)
     x, y = second
@@ -192,7 +192,8 @@ def kept_or_not(like: Experiment, *, narrow: bool = False) -> str:
         svg.rect(0, top, side, side, p, opacity=0.45, stroke=p),
         svg.line(0, top, side, top + side, stroke=alarm, opacity=1, thick=3),
         svg.line(0, top + side, side, top, stroke=alarm, opacity=1, thick=3),
-        *said(side + 18, top, "P", f"{count(n)} × {count(n)}", standard.kept, "standard attention keeps it"),
+        *said(side + 18, top, "P", f"{heads} heads × {count(n)} × {count(n)}", standard.kept,
+              "standard attention keeps it"),
         svg.rect(x, y + top, thin, side, o, opacity=0.85),
         svg.line(x + thin + 9, y + top, x + thin + 9, y + top + side, stroke=lse, opacity=1, thick=1),
         *said(x + thin + 27, y + top, "O and L", f"{count(n)} × {d} and {count(n)} × 1", flash.kept,

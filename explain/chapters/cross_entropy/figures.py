@@ -45,7 +45,7 @@ def dh_on_chip(tokens: int, dims: Sequence[tuple[str, int]], gpu: Gpu, *, narrow
     """The dH of a tile of tokens at each d as bars, beside all registers and shared memory of one SM."""
     room, most = gpu.register_bytes_sm + gpu.shared_bytes_sm, max(dh_bytes(tokens, dim) for _, dim in dims)
     names = [f"{name}, d = {count(dim)}" for name, dim in dims]
-    left = 0.0 if narrow else widest(names) + 12
+    left = 0.0 if narrow else widest(names) + 20
     width, pitch, drop = (300.0, 52.0, 20.0) if narrow else (430.0, 34.0, 0.0)
     fits = left + width * room / most
     told = f"one SM's registers and shared memory: {capacity(room)}"
@@ -61,10 +61,10 @@ def dh_on_chip(tokens: int, dims: Sequence[tuple[str, int]], gpu: Gpu, *, narrow
         parts += [
             text(0 if narrow else left - 12, y + 16, name, anchor="start" if narrow else "end"),
             rect(left, y + drop + 2, long, 22, hue, opacity=0.55, stroke=hue, title=f"{name}: {count(size)} B"),
-            text(max(left + long, fits if size <= room else 0) + 8, y + drop + 18, capacity(size), bold=True),
+            text(left + long + 8, y + drop + 18, f"{capacity(size)}{': too large' * (size > room)}", bold=True),
         ]
     parts.append(line(fits, top - 6, fits, top + pitch * len(dims), dash="4 3"))
-    right = left + width + text_width("0.00 MiB", bold=True) + 16
+    right = left + width + text_width("2 MiB: too large", bold=True) + 16
     return picture(right, top + 6 + pitch * len(dims), f"dH of {tokens} tokens beside an SM", parts, "44rem")
 
 

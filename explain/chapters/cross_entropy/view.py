@@ -303,9 +303,9 @@ def _this_kernel(experiment: Experiment) -> None:
         "the trade of FlashAttention's backward pass: more FLOPs, fewer bytes. No two programs of a launch "
         "write the same element.\n\n"
         "**Where the limit comes from.** The forward pass takes any d. In the backward pass each tile of X adds to all "
-        "d columns of dH. So a program keeps dH of its tokens on chip: tokens × d numbers. With fewer tokens a larger "
-        "d would fit. But each tile of tokens loads all of W again. In the same way, the launch for dW keeps rows of "
-        "dW on chip.",
+        "d columns of dH. So a program keeps dH of its tokens on chip: tokens × d numbers, beside tiles of X, H and W. "
+        "With fewer tokens a larger d would fit. But each tile of tokens loads all of W again. In the same way, the "
+        "launch for dW keeps rows of dW on chip.",
     ):
         small, large = min(LAYERS, key=lambda layer: layer.dim), _llama()
         dims = (("player", p["dim"]), (small.name, small.dim), (large.name, large.dim))

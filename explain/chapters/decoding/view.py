@@ -140,8 +140,8 @@ def _parts(experiment: Experiment, trace: Trace) -> None:
             f"shows them one after the other, at *{PARTS}*.\n\n"
             "**Launch 2** merges. A program reads O and lse of the parts, one part j after the other. Its m is the "
             "largest lse so far. If a part has a larger lse, the sum so far is rescaled. β is a part's weight, and "
-            "β ÷ Σ β is its share of O. The whole row has lse = m + ln Σ β. The player "
-            "writes L for lse and ℓ for Σ β.\n\n"
+            "β ÷ Σ β is its share of O. The whole row has lse = m + ln Σ β. In the player "
+            "the whole row's lse is L, and Σ β is ℓ.\n\n"
             f"The price: O and lse of each part go to HBM and back, **{moved(merge_bytes(p))}** here."
         )
     with drawn:

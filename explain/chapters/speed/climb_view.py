@@ -42,6 +42,8 @@ NOTABLE = 1.2
 """A speedup under a causal mask is mentioned if it is more than this many times the one without."""
 LINES = 4
 """The new lines of a diff among which the one that matters is seen at once."""
+MOST_LINES = 12
+"""The new lines of a diff that still tells more than the line that matters."""
 BOUND = (
     "At least: FLOPs ÷ what an SM's tensor cores do in a cycle (datasheet). At most: from a matmul's start until its "
     "warps have waited for it. One warp stands for each warpgroup."
@@ -222,9 +224,11 @@ def _code_of(rung: Rung, lower: Rung | None) -> None:
     if lower:
         new, changes, whole = st.tabs(["What is new", "All changes", "The whole kernel"])
         with new:
-            if rungs.news(rung).count("\n+") > LINES:  # so its line is not seen at once
+            lines = rungs.news(rung).count("\n+")
+            if lines > LINES:  # so its line is not seen at once
                 prose(f"The line that does it, {rung.line_number} in {rung.file}:")
                 show_code(rung.line, "python")
+            if lines > MOST_LINES:
                 st.caption("*All changes* has the other new lines.")
             else:
                 _code(rungs.news(rung), "diff")

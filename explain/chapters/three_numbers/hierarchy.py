@@ -132,7 +132,7 @@ def _link(
     arrows take the room `below`.
     """
     up, down, at, read_at, written_at = (
-        x + offset for offset in ((25, 74, 102, 228, 312) if narrow else (34, 84, 114, 244, 326))
+        x + offset for offset in ((25, 72, 96, 222, 304) if narrow else (34, 82, 108, 236, 316))
     )
     parts = [
         _arrow(up, y, height, level.read, most, key, up=True),

@@ -70,7 +70,10 @@ def test_a_term_that_another_launch_calls_otherwise_is_found(opened):
 
 @pytest.mark.parametrize("depth", ["idea", "code"])
 def test_a_terms_loads_are_marked_on_the_timeline_at_each_depth(opened, depth):
-    page = opened(f"kernel=flash_attention&depth={depth}")
+    page = opened("kernel=flash_attention")
     page.get_by_role("button", name="Loads of v", exact=True).click()
+    expect(page.locator(".watch select")).to_have_value("loads of v")
+    chosen = player(page).locator(f"[data-depth={depth}]")
+    chosen.click()
+    expect(chosen).to_have_attribute("aria-pressed", "true")
     expect(page.locator(".timeline-key .watched")).to_have_text("▼ loads of v")
-    expect(player(page).locator(f"[data-depth={depth}]")).to_have_attribute("aria-pressed", "true")
